@@ -84,7 +84,7 @@ def _file_systems() -> list[FileSystem]:
     for mount in mounts.values():
         if not _is_local(mount) or not {"rw"} <= mount.options & mount.super_options:
             continue
-        use = files.known(lambda mount=mount: os.statvfs(mount.mount_point))  # type: ignore[misc]
+        use = files.known(os.statvfs, mount.mount_point)
         if use is None or use.f_blocks - use.f_bfree + use.f_bavail <= 0:
             continue
         used, free, kept = (

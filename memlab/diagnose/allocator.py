@@ -65,9 +65,7 @@ class Allocator:
 
 _KINDS = (
     MallocKind(
-        "jemalloc",
-        re.compile(r"libjemalloc[^/]{0,64}\.so"),
-        re.compile(rb"-\d+-g[0-9a-f]{40}"),
+        "jemalloc", re.compile(r"libjemalloc[^/]{0,64}\.so"), re.compile(rb"-\d+-g[0-9a-f]{40}")
     ),
     MallocKind(
         "tcmalloc",
@@ -92,7 +90,7 @@ def read(pid: int, mappings: Sequence[process.Mapping]) -> Allocator | None:
     """The malloc of a process; None where it has none that is known."""
     code = {m.path: m for m in mappings if m.path.startswith("/") and "x" in m.permissions}
     directory = proc.ROOT / f"proc/{pid}"
-    environ = files.known(lambda: process.environ(pid)) or {}
+    environ = files.known(process.environ, pid) or {}
     *preloaded, musl, glibc = _KINDS
     # A malloc of its own comes before the C library's, which is there as well.
     for kinds in (preloaded, (musl, glibc)):
@@ -138,12 +136,12 @@ def not_searched(pid: int, found: Allocator | None) -> tuple[str, ...]:
 def _inside(
     kinds: Sequence[MallocKind], directory: Path, environ: Mapping[str, str]
 ) -> Allocator | None:
-    names, _ = files.known(lambda: allocator_marks.names(directory / "exe")) or ([], 0)
+    names, _ = files.known(allocator_marks.names, directory / "exe") or ([], 0)
     names = allocator_marks.used(names, environ)
     for kind in kinds:
         if kind.name in names:
             path = files.known(lambda: str((directory / "exe").readlink())) or "the executable"
-            data = files.known(lambda: _data(directory / "exe")) or b""
+            data = files.known(_data, directory / "exe") or b""
             return _made(kind, directory, path, data, environ)
     return None
 
@@ -189,7 +187,7 @@ def within(pid: int, mappings: Sequence[process.Mapping], own: Allocator | None)
     result: list[str] = []
     room = allocator_marks.BYTES_MAX
     seen: set[str] = set()
-    environ = files.known(lambda: process.environ(pid)) or {}
+    environ = files.known(process.environ, pid) or {}
     for one in mappings:
         large = one.size_bytes >= _CODE_BYTES_LEAST or _SMALL.match(Path(one.path).name)
         if (
@@ -212,7 +210,7 @@ def within(pid: int, mappings: Sequence[process.Mapping], own: Allocator | None)
 def runtime(pid: int) -> str:
     """Go's, if it is built into its executable, else empty. Others may keep their heap in what they
     take from malloc, as OCaml's does."""
-    marks = files.known(lambda: allocator_marks.names(proc.ROOT / f"proc/{pid}/exe"))
+    marks = files.known(allocator_marks.names, proc.ROOT / f"proc/{pid}/exe")
     return allocator_marks.GO if marks and allocator_marks.GO in marks[0] else ""
 
 

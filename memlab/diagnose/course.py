@@ -37,18 +37,13 @@ def findings(look: Look) -> Iterator[Finding]:
 
 
 UNSHARED = FindingRow(
-    "unshared",
-    "stock",
-    "anonymous, shared since a fork",
-    "B/s",
+    "unshared", "stock", "anonymous, shared since a fork", "B/s",
     "shared pages become private by 64 KiB/s, and 4 MiB more can",
-    setting=(
-        "write less to what is shared: gc.freeze() before the fork (Python's collector and "
-        "reference counts write into objects), arrays instead of objects, read-only or "
-        "shared mappings; PSS instead of RSS in the monitoring"
-    ),
+    "write less to what is shared: gc.freeze() before the fork (Python's collector and reference "
+    "counts write into objects), arrays instead of objects, read-only or shared mappings; PSS "
+    "instead of RSS in the monitoring",
     experiments=("page-fault",),
-)
+)  # fmt: skip
 
 
 def _unshared(look: Look) -> Iterator[Finding]:
@@ -192,14 +187,10 @@ def _growing(look: Look) -> Iterator[Finding]:
 
 
 _FILES_GROW = FindingRow(
-    "file-pages-grow",
-    "stock",
-    "files, mapped",
-    "B/s",
-    "its resident pages of files grew by 1 MiB",
-    setting="RSS without RssFile in the monitoring",
+    "file-pages-grow", "stock", "files, mapped", "B/s", "its resident pages of files grew by 1 MiB",
+    "RSS without RssFile in the monitoring",
     experiments=("reclaim-or-kill",),
-)
+)  # fmt: skip
 
 
 def _files(look: Look) -> Iterator[Finding]:
@@ -260,23 +251,15 @@ def _mapped_again(look: Look, more: int) -> MappedOften | None:
 
 
 _CHILDREN_GROW = FindingRow(
-    "children-grow",
-    "stock",
-    "its children",
-    "B/s",
+    "children-grow", "stock", "its children", "B/s",
     "a child grew by 256 KiB, and its children by more than it did",
     experiments=("retained-memory",),
-)
-
-
+)  # fmt: skip
 _CHILDREN_HOLD = FindingRow(
-    "children-hold",
-    "stock",
-    "its children",
-    "B",
+    "children-hold", "stock", "its children", "B",
     "its children hold 16 MiB, and as much as it does",
     experiments=("memcg-accounting",),
-)
+)  # fmt: skip
 
 
 def _children(look: Look) -> Iterator[Finding]:
@@ -318,32 +301,20 @@ def held_by_children(look: Look) -> int:
     """At least: what they share with each other counts once, by the largest such part."""
     children = _children_of(look)
     shared = max((member.shared_bytes or 0 for member in children), default=0)
-    return sum(map(_private, children)) + max(0, shared - _shared_bytes(look))
-
-
-def _private(member: Member) -> int:
-    """Anonymous memory that it shares with nobody."""
-    return member.anonymous_bytes - (member.shared_bytes or 0)
+    private = sum(member.anonymous_bytes - (member.shared_bytes or 0) for member in children)
+    return private + max(0, shared - _shared_bytes(look))
 
 
 _SWINGS_ITSELF = FindingRow(
-    "swings",
-    "stock",
-    "shared memory, tmpfs",
-    "B",
+    "swings", "stock", "shared memory, tmpfs", "B",
     "it swings by 8 MiB and an eighth of what it holds, and fell by half of that",
     experiments=("memcg-accounting",),
-)
-
-
+)  # fmt: skip
 _SWINGS = FindingRow(
-    "swings",
-    "stock",
-    "anonymous, private",
-    "B",
+    "swings", "stock", "anonymous, private", "B",
     "it swings by 8 MiB and an eighth of what it holds, and fell by half of that",
     experiments=("retained-memory",),
-)
+)  # fmt: skip
 
 
 def _swings(look: Look) -> Iterator[Finding]:

@@ -63,21 +63,20 @@ def unreaped(pid: int, *, of_user: bool = False) -> tuple[int, int, str]:
     uid = _uid(pid)
     groups = files.text(ROOT / f"proc/{pid}/cgroup")
     parents: Counter[int] = Counter()
-    names = [name for name in files.names(ROOT / "proc") if name.isdecimal()]
-    for name in names[:_PROCESSES_MAX]:
-        _, _, words = (files.text(ROOT / f"proc/{name}/stat") or "").rpartition(")")
+    for one in process.ids(ROOT)[:_PROCESSES_MAX]:
+        _, _, words = (files.text(ROOT / f"proc/{one}/stat") or "").rpartition(")")
         fields = words.split()
-        if fields[:1] == ["Z"] and (not of_user or _uid(int(name)) == uid):
+        if fields[:1] == ["Z"] and (not of_user or _uid(one) == uid):
             parents[int(fields[1])] += 1
     for parent, count in parents.most_common(_PARENTS_MAX):
         is_near = groups and files.text(ROOT / f"proc/{parent}/cgroup") == groups
         if of_user or is_near:
-            return count, parent, (files.text(ROOT / f"proc/{parent}/comm") or "").strip()
+            return count, parent, process.command(parent, ROOT)
     return 0, 0, ""
 
 
 def _uid(pid: int) -> str:
-    status = files.known(lambda: proc.status(pid)) or {}
+    status = files.known(proc.status, pid) or {}
     return (status.get("Uid") or "?").split()[0]
 
 
@@ -95,7 +94,7 @@ def descendants(pid: int) -> list[int]:
     todo = [pid]
     while todo:
         one = todo.pop()
-        for task in files.known(lambda one=one: process.tasks(one)) or []:  # type: ignore[misc]
+        for task in files.known(process.tasks, one) or []:
             text = files.text(ROOT / f"proc/{one}/task/{task}/children") or ""
             children = [int(word) for word in text.split()]
             found += children
@@ -108,12 +107,11 @@ def descendants(pid: int) -> list[int]:
 def _by_parents(pid: int) -> list[int]:
     """Of many processes one small file each, which names its parent: their threads are more."""
     children: dict[int, list[int]] = {}
-    names = [name for name in files.names(ROOT / "proc") if name.isdecimal()]
-    for name in names[:_PROCESSES_MAX]:
-        _, _, words = proc.read_small(f"{ROOT}/proc/{name}/stat").rpartition(b")")
+    for one in process.ids(ROOT)[:_PROCESSES_MAX]:
+        _, _, words = proc.read_small(f"{ROOT}/proc/{one}/stat").rpartition(b")")
         fields = words.split()
         if len(fields) > 1:
-            children.setdefault(int(fields[1]), []).append(int(name))
+            children.setdefault(int(fields[1]), []).append(one)
     found: list[int] = []
     todo = [pid]
     while todo:
@@ -263,8 +261,7 @@ def port(pid: int, held: Mapping[int, str]) -> int | None:
         return None  # the tables take the kernel some 5 ms, however short they are
     ports: list[int] = []
     for name in ("tcp", "tcp6"):
-        for line in proc.lines(files.text(ROOT / f"proc/{pid}/net/{name}") or "")[1:]:
-            words = line.split()
+        for words in files.rows(ROOT / f"proc/{pid}/net/{name}")[1:]:
             if len(words) > 9 and words[3] == "0A" and f"socket:[{words[9]}]" in sockets:
                 ports.append(int(words[1].rpartition(":")[2], 16))
     return min(ports, default=None)

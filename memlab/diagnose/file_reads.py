@@ -24,6 +24,7 @@ from memlab.diagnose.finding import (
     size,
 )
 from memlab.diagnose.look import Look
+from memlab.diagnose.memory_files import PAGE
 from memlab.diagnose.sites import Sites
 from memlab.diagnose.started import whole_mib
 from memlab.observe import files
@@ -35,18 +36,14 @@ _LEAST_PER_S = 5.0
 _COSTLY_WAIT = 0.1  # of a thread's time
 _OF_FILES = 0.5  # of the sampled faults
 _SAMPLED_LEAST, _IN_ORDER = 50, 0.8
-_PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 _READS_FILES = FindingRow(
-    "reads-files",
-    "flow",
-    "read from swap or a file",
-    "1/s",
+    "reads-files", "flow", "read from swap or a file", "1/s",
     "5 faults per second wait for a device",
-    setting="MAP_POPULATE or MADV_WILLNEED before the memory is needed; mlock to keep it",
+    "MAP_POPULATE or MADV_WILLNEED before the memory is needed; mlock to keep it",
     experiments=("mmap-read", "locked-latency"),
-)
+)  # fmt: skip
 
 
 def findings(look: Look, read_per_s: float) -> Iterator[Finding]:
@@ -88,9 +85,9 @@ def _is_in_order(look: Look, read_per_s: float) -> bool:
     return (
         look.sites is not None
         and _goes_up(look.sites)
-        and _PAGE / 2 <= each < 2 * _PAGE
+        and PAGE / 2 <= each < 2 * PAGE
         and ahead is not None
-        and ahead << 10 > _PAGE
+        and ahead << 10 > PAGE
     )
 
 
@@ -118,17 +115,11 @@ def waits_for_swap(look: Look, read_per_s: float) -> bool:
 
 
 _READS_SWAP = FindingRow(
-    "reads-swap",
-    "flow",
-    "read from swap or a file",
-    "1/s",
-    "5 faults per second wait for swap",
-    setting=(
-        "mlock what has to answer in time; memory.swap.max=0 or a lower swappiness for its "
-        "group; more memory"
-    ),
+    "reads-swap", "flow", "read from swap or a file", "1/s", "5 faults per second wait for swap",
+    "mlock what has to answer in time; memory.swap.max=0 or a lower swappiness for its group; "
+    "more memory",
     experiments=("locked-latency",),
-)
+)  # fmt: skip
 
 
 def _swap(look: Look, read_per_s: float, severity: Severity) -> Finding:
@@ -147,17 +138,12 @@ def _swap(look: Look, read_per_s: float, severity: Severity) -> Finding:
 
 
 _READS_AHEAD_UNUSED = FindingRow(
-    "reads-ahead-unused",
-    "flow",
-    "read from swap or a file",
-    "1/s",
+    "reads-ahead-unused", "flow", "read from swap or a file", "1/s",
     "5 faults per second read a device, and none uses 30 % of what they read",
-    setting=(
-        "MADV_RANDOM for what is looked up at random ends the readahead; a smaller "
-        "read_ahead_kb of the device"
-    ),
+    "MADV_RANDOM for what is looked up at random ends the readahead; a smaller read_ahead_kb of "
+    "the device",
     experiments=("mmap-read",),
-)
+)  # fmt: skip
 
 
 def _read_ahead(look: Look, read_per_s: float, severity: Severity, unused: float) -> Finding:
@@ -185,14 +171,11 @@ def _read_ahead(look: Look, read_per_s: float, severity: Severity, unused: float
 
 
 _GROUP_LIMIT_DROPS_FILES = FindingRow(
-    "group-limit-drops-files",
-    "flow",
-    "read from swap or a file",
-    "1/s",
+    "group-limit-drops-files", "flow", "read from swap or a file", "1/s",
     "5 faults per second wait for files, and the group is 90 % full",
-    setting="more memory for the group; MADV_COLD on pages that are not used again",
+    "more memory for the group; MADV_COLD on pages that are not used again",
     experiments=("advice-reclaim", "mmap-read"),
-)
+)  # fmt: skip
 
 
 def _dropped(look: Look, read_per_s: float, severity: Severity) -> Finding:
@@ -209,12 +192,7 @@ def _dropped(look: Look, read_per_s: float, severity: Severity) -> Finding:
             _each(look, read_per_s),
             threads_of(look, "major_faults"),
         ),
-        policies={
-            "memory_max": [
-                whole_mib(group.limit_bytes),
-                whole_mib(2 * group.limit_bytes),
-            ]
-        },
+        policies={"memory_max": [whole_mib(group.limit_bytes), whole_mib(2 * group.limit_bytes)]},
     )
 
 

@@ -62,39 +62,29 @@ class Flow:
 
 def split(look: Look) -> Flow:
     """From counts and the balance; copies are counted where tracepoints are."""
-    minor, major = look.rate("minor_faults") or 0.0, look_major(look)
-    left_over = minor
+    minor, major = look.rate("minor_faults") or 0.0, look.rate("major_faults") or 0.0
     present = sum(look.rate(f"present_faults_{who}") or 0.0 for who in ("user", "kernel"))
-    copies = min(left_over, present)
-    left_over -= copies
-    first = min(left_over, max(0.0, look.growth_bytes_per_s) / _PAGE)
-    left_over -= first
-    files = min(left_over, max(0, look.files_growth_bytes) / _PAGE / look.seconds)
-    left_over -= files
-    zeros = min(left_over, max(0, look.zeros_growth_bytes) / _PAGE / look.seconds)
-    left_over -= zeros
-    unmapped = min(left_over, max(0.0, _unmapped_growth(look)) / _PAGE)
-    left_over -= unmapped
+    copies = min(minor, present)
+    total, left_over, parts = minor + major, minor - copies, list[float]()
+    for at_most in (
+        look.growth_bytes_per_s / _PAGE,
+        look.files_growth_bytes / _PAGE / look.seconds,
+        look.zeros_growth_bytes / _PAGE / look.seconds,
+        _unmapped_growth(look) / _PAGE,
+    ):
+        parts.append(min(left_over, max(0.0, at_most)))
+        left_over -= parts[-1]
+    first, files, zeros, unmapped = parts
     calls = give_backs(look)
     fell = look.fell_bytes / _PAGE / look.seconds
     # What remains was given back before, where that was seen: by calls, or resident memory fell.
     again = left_over if (calls or 0) >= 0.5 else min(left_over, fell)
     left_over -= again
     served = 0.0
-    if _handled(look):  # memory that a handler has to fill, new or given back; some count as major
+    if look.waits and look.waits.by_kind.get("userfaultfd"):
+        # Memory that a handler has to fill, new or given back; some count as major.
         served, first, again, major = first + again + major, 0.0, 0.0, 0.0
-    return Flow(
-        minor + look_major(look),
-        first,
-        again,
-        unmapped,
-        copies,
-        files,
-        zeros,
-        served,
-        major,
-        left_over,
-    )
+    return Flow(total, first, again, unmapped, copies, files, zeros, served, major, left_over)
 
 
 def _unmapped_growth(look: Look) -> float:
@@ -106,53 +96,26 @@ def _unmapped_growth(look: Look) -> float:
     return grew - max(0.0, look.growth_bytes_per_s)
 
 
-def look_major(look: Look) -> float:
-    """Major faults per second."""
-    return look.rate("major_faults") or 0.0
-
-
-def _handled(look: Look) -> bool:
-    """Whether a thread was seen to sleep until userfaultfd answered."""
-    return bool(look.waits and look.waits.by_kind.get("userfaultfd"))
-
-
 def of(look: Look) -> Account:
     """Faults per second."""
     flow = split(look)
-    forks = look.rate("processes_forked") or 0.0
+    grew = f"it grew by {size(max(0, look.growth_bytes_per_s))}/s"
+    forks = look.rate("processes_forked") or _shares(look)
     lines = [
-        Line(
-            "first touches",
-            flow.first,
-            note=f"it grew by {size(max(0, look.growth_bytes_per_s))}/s",
-        ),
+        Line("first touches", flow.first, note=grew),
         Line("touched again after it was given back", flow.again),
-        Line(
-            "first touches of shared memory, unmapped since",
-            flow.unmapped,
-            low=0,
-            high=flow.unmapped,
-            note="or given back: that of its group grew so",
-        ),
-        Line(
-            "writes to pages that are there",
-            flow.copies,
-            note="copies after a fork" if forks or _shares(look) else "made writable again",
-        ),
+        Line("first touches of shared memory, unmapped since", flow.unmapped, 0, flow.unmapped,
+             "or given back: that of its group grew so"),
+        Line("writes to pages that are there", flow.copies,
+             note="copies after a fork" if forks else "made writable again"),
         Line("pages of files in memory", flow.files),
         Line("reads of memory never written", flow.zeros, note="the page of zeros: no memory"),
         Line("answered by userfaultfd", flow.served),
         Line("read from swap or a file", flow.read),
-    ]
-    populated = look.rate("populated")
-    if populated:
-        lines.append(
-            Line("filled without a fault", populated, part_of="none", note="mlock, MAP_POPULATE")
-        )
-    waited = look.waited_faults_per_s
-    if waited:
-        lines.append(Line(OF_CHILDREN, waited, part_of="none", note="in their lives"))
-    lines = [line for line in lines if line.value]
+        Line("filled without a fault", look.rate("populated") or 0.0, part_of="none",
+             note="mlock, MAP_POPULATE"),
+        Line(OF_CHILDREN, look.waited_faults_per_s, part_of="none", note="in their lives"),
+    ]  # fmt: skip
     counted = look.rate("present_faults_user") is not None and give_backs(look) is not None
     whole = counted or flow.total < 1000
     return account.made("flow", "page faults", "1/s", flow.total, lines, whole=whole)
@@ -165,7 +128,7 @@ def _shares(look: Look) -> bool:
 def give_backs(look: Look) -> float | None:
     """Calls per second that give memory back to the kernel; None where none is seen."""
     seen = [look.rate(name) for name in ("madvise_dontneed", "munmap", "brk")]
-    return None if None in seen else sum(r for r in seen if r is not None)
+    return None if None in seen else sum(filter(None, seen))
 
 
 def findings(look: Look) -> Iterator[Finding]:
@@ -190,18 +153,13 @@ def findings(look: Look) -> Iterator[Finding]:
 
 OF_CHILDREN = "of children that it waited for"
 _CHILDREN_FAULT = FindingRow(
-    "children-fault",
-    "flow",
-    OF_CHILDREN,
-    "1/s",
+    "children-fault", "flow", OF_CHILDREN, "1/s",
     "1,000 faults per second of ended children, and fewer itself",
-    setting=(
-        "fewer children that live longer (a pool of workers, a builtin of the shell), as each "
-        "takes its first faults once; programs with fewer libraries; huge pages for a child "
-        "that touches much"
-    ),
+    "fewer children that live longer (a pool of workers, a builtin of the shell), as each takes "
+    "its first faults once; programs with fewer libraries; huge pages for a child that touches "
+    "much",
     experiments=("page-fault",),
-)
+)  # fmt: skip
 
 
 def _children_ended(look: Look) -> float | None:
@@ -243,40 +201,29 @@ def of_children(
 
 
 _COPIES_AFTER_FORK = FindingRow(
-    "copies-after-fork",
-    "flow",
-    "writes to pages that are there",
-    "1/s",
+    "copies-after-fork", "flow", "writes to pages that are there", "1/s",
     "it forks: 1,000 copies per second, or 2 ms per fork",
-    setting=(
-        "where it starts programs: posix_spawn or vfork, which copy nothing; where it takes "
-        "a snapshot: huge pages shorten the fork (the child's write still copies 4 KiB since "
-        "Linux 5.8), a smaller process forks sooner, MADV_DONTFORK for memory that no child "
-        "needs"
-    ),
+    "where it starts programs: posix_spawn or vfork, which copy nothing; where it takes a "
+    "snapshot: huge pages shorten the fork (the child's write still copies 4 KiB since Linux "
+    "5.8), a smaller process forks sooner, MADV_DONTFORK for memory that no child needs",
     experiments=("page-fault", "reserved-copy"),
-)
+)  # fmt: skip
 
 
 def _forks(look: Look, flow: Flow) -> Iterator[Finding]:
     forks = look.rate("processes_forked") or 0.0
     if not forks:
         return
-    anonymous = look.memory.anonymous_bytes
-    fork_s = look.fork_s
-    if flow.copies < 1000 and (fork_s is None or fork_s < 2e-3):
+    fork_s = look.fork_s or 0.0
+    if flow.copies < 1000 and fork_s < 2e-3:
         return
-    share_waited = (fork_s or 0.0) * forks
-    copies = (
-        f"; {per_second(flow.copies, 'faults')} after it copy a page each" if flow.copies else ""
-    )
-    took = ""
-    if fork_s is not None and fork_s >= _FORK_WAIT_S:
-        took = f", some {units.format_duration(fork_s)} in which it waits"
+    copies = f"; {per_second(flow.copies, 'faults')} after it copy a page each"
+    took = f", some {units.format_duration(fork_s)} in which it waits"
     yield _COPIES_AFTER_FORK.found(
-        COSTLY if flow.copies >= 5000 or share_waited >= 0.01 or (fork_s or 0) >= 5e-3 else NOTE,
+        COSTLY if flow.copies >= 5000 or fork_s * forks >= 0.01 or fork_s >= 5e-3 else NOTE,
         f"it forks {per_second(forks, 'times')}: each copies the page tables of "
-        f"{size(anonymous)}{took}{copies}",
+        f"{size(look.memory.anonymous_bytes)}{took if fork_s >= _FORK_WAIT_S else ''}"
+        f"{copies if flow.copies else ''}",
         flow.copies,
         facts(
             Fact("its page tables", look.page_table_bytes, "B"),
@@ -289,25 +236,18 @@ def _forks(look: Look, flow: Flow) -> Iterator[Finding]:
 
 
 _SERVED_BY_USERFAULTFD = FindingRow(
-    "served-by-userfaultfd",
-    "flow",
-    "answered by userfaultfd",
-    "1/s",
+    "served-by-userfaultfd", "flow", "answered by userfaultfd", "1/s",
     "a thread waits for a handler of userfaultfd",
-    setting=(
-        "the handler answers ahead and in batches (UFFDIO_COPY of many pages, huge pages); "
-        "MAP_POPULATE and mlock would ask the same handler"
-    ),
+    "the handler answers ahead and in batches (UFFDIO_COPY of many pages, huge pages); "
+    "MAP_POPULATE and mlock would ask the same handler",
     experiments=("guest-memory", "page-fault"),
-)
+)  # fmt: skip
 
 
 def _uffd(look: Look, flow: Flow) -> Iterator[Finding]:
     waits = look.waits
-    slept = waits.by_kind.get("userfaultfd", 0) if waits else 0
-    if not slept:
+    if waits is None or not (slept := waits.by_kind.get("userfaultfd", 0)):
         return
-    assert waits
     slept_in = Sampled(waits.samples, slept)
     each = ""
     low, high = (bound * waits.threads for bound in slept_in.bounds)
@@ -373,8 +313,7 @@ def _returns(look: Look, flow: Flow) -> Iterator[Finding]:
         yield _return(
             look, flow.again, "gives-back-large-pieces", severity,
             f"it gives memory back in large pieces and touches it again: "
-            f"{per_second(calls, 'calls')}, "
-            f"{per_second(flow.again, 'page faults')} on it",
+            f"{per_second(calls, 'calls')}, {per_second(flow.again, 'page faults')} on it",
         )  # fmt: skip
     else:
         yield _return(
@@ -467,14 +406,11 @@ def _keeping(look: Look) -> Policies:
 
 
 _FIRST_TOUCHES = FindingRow(
-    "first-touches",
-    "flow",
-    "first touches",
-    "1/s",
+    "first-touches", "flow", "first touches", "1/s",
     "10,000 first touches per second, half of all faults",
-    setting=("huge pages (MADV_HUGEPAGE), or populate before it matters (MADV_POPULATE_WRITE)"),
+    "huge pages (MADV_HUGEPAGE), or populate before it matters (MADV_POPULATE_WRITE)",
     experiments=("page-fault", "thp-cost"),
-)
+)  # fmt: skip
 
 
 def _first(look: Look, flow: Flow) -> Iterator[Finding]:
@@ -492,44 +428,24 @@ def _first(look: Look, flow: Flow) -> Iterator[Finding]:
 
 
 _MADE_WRITABLE_AGAIN = FindingRow(
-    "made-writable-again",
-    "flow",
-    "writes to pages that are there",
-    "1/s",
+    "made-writable-again", "flow", "writes to pages that are there", "1/s",
     "5,000 writes per second to pages that are there, without a fork",
-    setting=(
-        "fewer changes of protection (garbage collectors' write barriers, soft-dirty or "
-        "userfaultfd write protection); fewer msync and fsync of a file mapping"
-    ),
+    "fewer changes of protection (garbage collectors' write barriers, soft-dirty or userfaultfd "
+    "write protection); fewer msync and fsync of a file mapping",
     experiments=("page-fault", "mmap-write"),
-)
-
-
+)  # fmt: skip
 _PAGE_FAULTS = FindingRow(
-    "page-faults",
-    "flow",
-    "rest",
-    "1/s",
-    "10,000 faults per second that no line explains",
-    setting=(
-        "where the calls are not seen, run as root; where an offset stands for a function, "
-        "addr2line -f -e FILE OFFSET names it"
-    ),
+    "page-faults", "flow", "rest", "1/s", "10,000 faults per second that no line explains",
+    "where the calls are not seen, run as root; where an offset stands for a function, addr2line "
+    "-f -e FILE OFFSET names it",
     experiments=("page-fault",),
-)
-
-
+)  # fmt: skip
 _READS_ZEROS = FindingRow(
-    "reads-zeros",
-    "flow",
-    "reads of memory never written",
-    "1/s",
+    "reads-zeros", "flow", "reads of memory never written", "1/s",
     "10,000 reads of untouched memory per second",
-    setting=(
-        "a sparse table is cheaper as a tree or a hash; MADV_HUGEPAGE maps 2 MiB of zeros per fault"
-    ),
+    "a sparse table is cheaper as a tree or a hash; MADV_HUGEPAGE maps 2 MiB of zeros per fault",
     experiments=("page-fault",),
-)
+)  # fmt: skip
 
 
 def _rest(look: Look, flow: Flow) -> Iterator[Finding]:
@@ -575,28 +491,16 @@ def _rest(look: Look, flow: Flow) -> Iterator[Finding]:
 
 
 _CHANGES_PROTECTION = FindingRow(
-    "changes-protection",
-    "flow",
-    "calls of mprotect",
-    "1/s",
-    "2,000 calls of mprotect per second",
-    setting=("fewer, larger ranges (a collector's write barrier, guard pages, a JIT's code pages)"),
+    "changes-protection", "flow", "calls of mprotect", "1/s", "2,000 calls of mprotect per second",
+    "fewer, larger ranges (a collector's write barrier, guard pages, a JIT's code pages)",
     experiments=("tlb-shootdown", "vma-lock"),
-)
-
-
+)  # fmt: skip
 _SHOOTDOWNS = FindingRow(
-    "shootdowns",
-    "flow",
-    "TLB flushes",
-    "1/s",
-    "500 TLB flushes per second between its threads",
-    setting=(
-        "fewer, larger changes of mappings; threads that change them in a process, or on "
-        "CPUs, of their own; fewer CPUs"
-    ),
+    "shootdowns", "flow", "TLB flushes", "1/s", "500 TLB flushes per second between its threads",
+    "fewer, larger changes of mappings; threads that change them in a process, or on CPUs, of "
+    "their own; fewer CPUs",
     experiments=("tlb-shootdown",),
-)
+)  # fmt: skip
 
 
 _MAKES_THREADS = FindingRow(

@@ -122,7 +122,8 @@ def nearest_of(directory: Path, version: str) -> cgroup.MemoryLimit | None:
     groups = cgroup.locate()
     mount = groups.memory_mount or directory
     above = [directory, *(d for d in directory.parents if d.is_relative_to(mount))]
-    return _least([limit for d in above for limit in cgroup.limits(d, version)])
+    limits = [limit for d in above for limit in cgroup.limits(d, version)]
+    return min(limits, key=lambda one: one.limit_bytes - (used_bytes(one) or 0), default=None)
 
 
 def short_name(directory: Path) -> str:
@@ -237,6 +238,11 @@ def charge(
     return _charge_2(directory, used, stat, limit_name)
 
 
+def charge_of(limit: cgroup.MemoryLimit) -> Charge:
+    """Of the group that has the limit. Raises as `charge` does."""
+    return charge(limit.group, limit.version, limit_name=limit.name)
+
+
 def killed(kills: int, whole_kills: int | None) -> str:
     """How many processes were killed, from the kernel's counts: __oom_kill_process() counts the
     process that is chosen, and again as one of the group (mm/oom_kill.c)."""
@@ -261,7 +267,7 @@ def used_bytes(limit: cgroup.MemoryLimit) -> int | None:
 def charge_file(directory: Path, version: str) -> Iterator[int]:
     """A descriptor of what is charged to a group; -1 if it has gone, or accounts nothing."""
     file = cgroup.used_file(directory, version)
-    fd = files.known(lambda: os.open(file, os.O_RDONLY | os.O_CLOEXEC))
+    fd = files.known(os.open, file, os.O_RDONLY | os.O_CLOEXEC)
     try:
         yield -1 if fd is None else fd
     finally:
@@ -270,11 +276,7 @@ def charge_file(directory: Path, version: str) -> Iterator[int]:
 
 
 def _charge_1(
-    directory: Path,
-    used: int,
-    stat: Mapping[str, int],
-    root: Path,
-    processes: OfProcesses | None,
+    directory: Path, used: int, stat: Mapping[str, int], root: Path, processes: OfProcesses | None
 ) -> Charge:
     def of(name: str) -> int:
         return stat.get(f"total_{name}", stat.get(name, 0))
@@ -288,7 +290,7 @@ def _charge_1(
     stacks = min(processes.stacks_bytes, kernel) if processes else 0
     tables = min(processes.page_tables_bytes, kernel - stacks) if processes else 0
     other = kernel - stacks - tables
-    machine = files.known(lambda: proc.meminfo(root)) or {}
+    machine = files.known(proc.meminfo, root) or {}
     # No more is reclaimable here than on the whole machine, and no more is not: slab, per-CPU
     # memory, and pages that the kernel takes for pipes, vmalloc and the like, which no line names.
     named = (
@@ -298,9 +300,7 @@ def _charge_1(
     unnamed = machine.get("MemTotal", 0) - sum(machine.get(name, 0) for name in named)
     not_slab = machine.get("Percpu", 0) + max(0, unnamed)
     least = max(0, other - machine.get("SUnreclaim", other) - not_slab)
-    if (
-        processes and processes.hidden
-    ):  # stacks and page tables of processes that are not seen are in it too
+    if processes and processes.hidden:  # those have stacks and page tables in it too
         unseen = machine.get("KernelStack", 0) + machine.get("PageTables", 0) - stacks - tables
         least = max(0, least - max(0, unseen))
     most = min(other, machine.get("SReclaimable", 0))
@@ -410,14 +410,6 @@ def of_processes(pids: Sequence[int], root: Path = proc.ROOT) -> OfProcesses:
         resident_bytes={pid: size << 10 for pid, size in zip(pids, held, strict=True) if size >= 0},
         hidden=threads.count(statuses.UNREAD),
     )
-
-
-def _least(limits: list[cgroup.MemoryLimit]) -> cgroup.MemoryLimit | None:
-    return min(limits, key=_room_bytes, default=None)
-
-
-def _room_bytes(limit: cgroup.MemoryLimit) -> int:
-    return limit.limit_bytes - (used_bytes(limit) or 0)
 
 
 _DIGITS_MAX = 20  # of 64 bits

@@ -36,91 +36,45 @@ _DROPPED = ": dropped before anyone is killed; no danger, no leak"
 
 
 GROUP_NEARLY_FULL = FindingRow(
-    "group-nearly-full",
-    "limits",
-    "the limit",
-    "1",
-    "85 % of the limit cannot be dropped",
+    "group-nearly-full", "limits", "the limit", "1", "85 % of the limit cannot be dropped",
     experiments=("memcg-notify", "coop-reclaim"),
-)
-
-
+)  # fmt: skip
 GROUP_SLAB = FindingRow(
-    "group-slab",
-    "stock",
-    SLAB,
-    "B",
-    "16 MiB and three tenths of the group are the kernel's slab",
-    setting=(
-        "no action; fewer lookups of names that do not exist; slabtop says what the "
-        "machine's slab is, cgroup v2 what the group's is"
-    ),
+    "group-slab", "stock", SLAB, "B", "16 MiB and three tenths of the group are the kernel's slab",
+    "no action; fewer lookups of names that do not exist; slabtop says what the machine's slab "
+    "is, cgroup v2 what the group's is",
     experiments=("memcg-accounting",),
-)
-
-
+)  # fmt: skip
 _GROUP_DIRTY = FindingRow(
-    "group-dirty",
-    "stock",
-    "page cache, dirty",
-    "B",
+    "group-dirty", "stock", "page cache, dirty", "B",
     "16 MiB and three tenths of the limit are unwritten page cache",
-    setting=("write sooner (sync_file_range, fsync in pieces); memory.high below the limit"),
+    "write sooner (sync_file_range, fsync in pieces); memory.high below the limit",
     experiments=("reclaim-or-kill",),
-)
-
-
+)  # fmt: skip
 _GROUP_LIMIT_MET = FindingRow(
-    "group-limit-met",
-    "limits",
-    "the limit",
-    "1/s",
-    "the limit is met once per second",
+    "group-limit-met", "limits", "the limit", "1/s", "the limit is met once per second",
     experiments=("reclaim-or-kill", "coop-reclaim", "memcg-notify"),
-)
-
-
+)  # fmt: skip
 _GROUP_FULL_OF_DROPPABLE = FindingRow(
-    "group-full-of-droppable",
-    "stock",
-    "the limit",
-    "B",
+    "group-full-of-droppable", "stock", "the limit", "B",
     "90 % full, and three tenths of that can be dropped",
-    setting=(
-        "no action; alarms by memory that cannot be dropped (or memory.pressure), and not by usage"
-    ),
+    "no action; alarms by memory that cannot be dropped (or memory.pressure), and not by usage",
     experiments=("reclaim-or-kill", "coop-reclaim"),
-)
-
-
+)  # fmt: skip
 _GROUP_READS_AGAIN = FindingRow(
-    "group-reads-again",
-    "limits",
-    "the limit",
-    "B/s",
+    "group-reads-again", "limits", "the limit", "B/s",
     "90 % full, and 1 MiB/s of dropped files are read again",
     experiments=("reclaim-or-kill", "mmap-read"),
-)
-
-
+)  # fmt: skip
 _GROUP_OUT_OF_MEMORY = FindingRow(
-    "group-out-of-memory",
-    "limits",
-    "the limit",
-    "1",
+    "group-out-of-memory", "limits", "the limit", "1",
     "the group is full and oom_kill_disable is set",
     experiments=("reclaim-or-kill", "memcg-notify"),
-)
-
-
+)  # fmt: skip
 _GROUP_KILLS = FindingRow(
-    "group-kills",
-    "limits",
-    "the limit",
-    "count",
-    "a process of the group is killed in the look",
+    "group-kills", "limits", "the limit", "count", "a process of the group is killed in the look",
     experiments=("reclaim-or-kill", "coop-reclaim"),
-)
+)  # fmt: skip
 
 
 def placed(group: GroupRoom, findings: Iterator[Finding]) -> Iterator[Finding]:
@@ -308,13 +262,10 @@ def of_group(
 
 
 _GROUP_TMPFS = FindingRow(
-    "group-tmpfs",
-    "stock",
-    "tmpfs, shared memory",
-    "B",
+    "group-tmpfs", "stock", "tmpfs, shared memory", "B",
     "16 MiB and a quarter of the group are shared memory",
     experiments=("memcg-accounting",),
-)
+)  # fmt: skip
 
 
 def of_files(
@@ -376,13 +327,9 @@ def _fills(group: GroupRoom) -> bool:
 
 
 GROUP_LIMIT_NEARS = FindingRow(
-    "group-limit-nears",
-    "limits",
-    "the limit",
-    "s",
-    "growth reaches the limit within an hour",
+    "group-limit-nears", "limits", "the limit", "s", "growth reaches the limit within an hour",
     experiments=("reclaim-or-kill", "memcg-notify", "coop-reclaim"),
-)
+)  # fmt: skip
 
 
 def _filling(

@@ -27,14 +27,10 @@ ROWS = (
 
 
 _GROUP_MESSAGES = FindingRow(
-    "group-messages",
-    "stock",
-    MESSAGES,
-    "B",
-    "16 MiB and a tenth of the group are messages",
-    setting="a reader that keeps up; ipcs -qp says who used a queue last, ipcrm -q ID removes it",
+    "group-messages", "stock", MESSAGES, "B", "16 MiB and a tenth of the group are messages",
+    "a reader that keeps up; ipcs -qp says who used a queue last, ipcrm -q ID removes it",
     experiments=("memcg-accounting",),
-)
+)  # fmt: skip
 
 
 def findings(charge: Charge) -> Iterator[Finding]:

@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from memlab.diagnose import malloc_bins
-from memlab.diagnose.memory_files import IS_PRESENT, MemoryFiles
+from memlab.diagnose.memory_files import PAGE, MemoryFiles
 from memlab.diagnose.pages import Sampled
 from memlab.diagnose.unlooked import Unlooked
 from memlab.observe import process
@@ -41,7 +41,6 @@ _MAPPED_READ, _MAPPED_PIECE_S = 2000, 13e-6  # of those that are mapped alone
 _PLACES, _PAGES_SEARCHED = 8, 768
 _ALL = Sampled(1, 1)
 _READ = 3  # times at most, of a heap that changes
-_PAGE = os.sysconf("SC_PAGE_SIZE")
 _PRESENT = 1 << 63  # of /proc/PID/pagemap
 
 
@@ -193,7 +192,7 @@ def _resident(
     for mapping in mappings:
         if mapping.end <= start or mapping.start >= end:
             continue
-        if mapping.end > end or mapping.start not in by_mapping or start >= mapping.start + _PAGE:
+        if mapping.end > end or mapping.start not in by_mapping or start >= mapping.start + PAGE:
             return memory.resident(start, end - start)
         counted, at = counted + by_mapping[mapping.start], mapping.end
     return min(counted, end - start) if at == end else end - start
@@ -266,10 +265,7 @@ class _MappedObjects:
 
 
 def _mapped_alone(
-    memory: _Memory,
-    mappings: Sequence[process.Mapping],
-    resident: Mapping[int, int],
-    most: int,
+    memory: _Memory, mappings: Sequence[process.Mapping], resident: Mapping[int, int], most: int
 ) -> _MappedObjects:
     """How many objects have a mapping of their own, and what is resident in these.
 
@@ -356,12 +352,12 @@ def _thread_part(
     memory: _Memory, start: int, end: int, arena_bytes: int
 ) -> tuple[int, int, int] | None:
     """None if what begins there is not a heap."""
-    page = memory.page(start // _PAGE)
+    page = memory.page(start // PAGE)
     if page is None:
         return None
     arena, before, size = struct.unpack_from("3Q", page)
     info = arena % _HEAP_BYTES
-    whole = _PAGE <= size <= min(end - start, _HEAP_BYTES) and size % _PAGE == 0
+    whole = PAGE <= size <= min(end - start, _HEAP_BYTES) and size % PAGE == 0
     if not whole or before % _HEAP_BYTES or not 0 < info <= _INFO_BYTES_MAX or info % 8:
         return None
     if (arena == start + info) == bool(before):  # the arena lies in its first heap
@@ -385,10 +381,10 @@ def _skipped(at: int, end: int) -> Iterator[int]:
 
 def _piece(page: bytes, skipped: int, room: int) -> int:
     """The size of a piece that begins so far behind the begin of its mapping, and says so."""
-    before, word = struct.unpack_from("2Q", page, skipped % _PAGE)
+    before, word = struct.unpack_from("2Q", page, skipped % PAGE)
     size = (word & ~7) + skipped
     is_mapped = word & 7 == _IS_MAPPED and before == skipped
-    return size if is_mapped and _LEAST_MAPPED <= size <= room and size % _PAGE == 0 else 0
+    return size if is_mapped and _LEAST_MAPPED <= size <= room and size % PAGE == 0 else 0
 
 
 class _Memory(MemoryFiles):
@@ -408,31 +404,30 @@ class _Memory(MemoryFiles):
         if self._left <= 0:
             raise _TooMany
         (entry,) = struct.unpack("Q", os.pread(self._pagemap, 8, 8 * number))
-        return os.pread(self._memory, _PAGE, number * _PAGE) if entry & _PRESENT else None
+        return os.pread(self._memory, PAGE, number * PAGE) if entry & _PRESENT else None
 
     def _words(self, number: int, end: int) -> tuple[int, memoryview] | None:
         """The words of pages from this one on, as far as they are resident, and where they end: a
         walk needs most of them, and to read one takes as long as to read eight."""
-        count = max(1, min(_PAGES_READ, -(-end // _PAGE) - number))
-        entries = os.pread(self._pagemap, 8 * count, 8 * number)
-        present = entries[7::8].translate(IS_PRESENT).partition(b"\0")[0]
+        count = max(1, min(_PAGES_READ, -(-end // PAGE) - number))
+        present = self.present(number, count).partition(b"\0")[0]
         if not present:
             return None
-        content = os.pread(self._memory, len(present) * _PAGE, number * _PAGE)
-        whole = len(content) // _PAGE * _PAGE
+        content = os.pread(self._memory, len(present) * PAGE, number * PAGE)
+        whole = len(content) // PAGE * PAGE
         if not whole:
             return None
-        return number * _PAGE + whole, memoryview(content)[:whole].cast("Q")
+        return number * PAGE + whole, memoryview(content)[:whole].cast("Q")
 
     def mapped_piece(self, at: int, end: int, *, aligned: bool = False) -> int:
         """The size of the piece that has a mapping of its own and begins there, with what its
         alignment skips; 0 of none. `aligned`: by more than a page too (posix_memalign(3))."""
-        page = self.page(at // _PAGE)
+        page = self.page(at // PAGE)
         for skipped in _skipped(at, end):
-            if skipped >= _PAGE:
+            if skipped >= PAGE:
                 if not aligned:
                     break
-                page = self.page((at + skipped) // _PAGE)
+                page = self.page((at + skipped) // PAGE)
             if page and (size := _piece(page, skipped, end - at)):
                 return size
         return 0
@@ -442,9 +437,9 @@ class _Memory(MemoryFiles):
         another one behind that. `largest`: the size of the largest such piece that is known."""
         matches = 0
         for i in range(_PLACES):
-            pages = min(_PAGES_SEARCHED, 3 * largest // _PAGE)
-            first = (at + (end - at) * (2 * i + 1) // (2 * _PLACES)) // _PAGE * _PAGE
-            for start in range(first, min(end, first + pages * _PAGE), _PAGE):
+            pages = min(_PAGES_SEARCHED, 3 * largest // PAGE)
+            first = (at + (end - at) * (2 * i + 1) // (2 * _PLACES)) // PAGE * PAGE
+            for start in range(first, min(end, first + pages * PAGE), PAGE):
                 size = self.mapped_piece(start, end)
                 if size and (start + size == end or self.mapped_piece(start + size, end)):
                     matches, largest = matches + 1, max(largest, size)
@@ -459,8 +454,8 @@ class _Memory(MemoryFiles):
         start, seen, judged = at, 0, 0
         while at < end:
             if at >= read_to:
-                read_from = at // _PAGE * _PAGE
-                if (held := self._words(at // _PAGE, end)) is None:
+                read_from = at // PAGE * PAGE
+                if (held := self._words(at // PAGE, end)) is None:
                     raise _Strange("a header of its heap is not resident")
                 read_to, words = held
             word = words[(at - read_from + 8) >> 3]
@@ -490,13 +485,12 @@ class _Memory(MemoryFiles):
 
     def resident_parts(self, at: int, size: int) -> tuple[int, int]:
         """That, and how much of it is in whole pages (mtrim() of malloc/malloc.c)."""
-        first, last = -(-(at + 2 * _LEAST) // _PAGE), (at + size) // _PAGE
+        first, last = -(-(at + 2 * _LEAST) // PAGE), (at + size) // PAGE
         if last <= first:
             return size, 0
         absent, whole = 0, last - first
         while first < last:
             count = min(last - first, _ENTRIES_READ)
-            entries = os.pread(self._pagemap, 8 * count, 8 * first)
-            absent += entries[7::8].translate(IS_PRESENT).count(0)
+            absent += self.present(first, count).count(0)
             first += count
-        return size - _PAGE * absent, _PAGE * (whole - absent)
+        return size - PAGE * absent, PAGE * (whole - absent)

@@ -51,7 +51,7 @@ from memlab.diagnose.group_calls import GroupCalls, GroupRefusals
 from memlab.diagnose.kernel_held import PipeData
 from memlab.diagnose.look import GroupRoom
 from memlab.diagnose.room import Segments, TmpfsUse, left_segments, tmpfs
-from memlab.diagnose.sockets import OfProcesses
+from memlab.diagnose.sockets import QueuesOfProcesses
 from memlab.diagnose.ticks import Reading, Ticks
 from memlab.diagnose.tree import Below, Events
 from memlab.diagnose.waits import Waits
@@ -104,7 +104,7 @@ class GroupLook:
     message_bytes: int = 0
     """Of messages in queues of System V to which its processes sent last."""
     pipes: PipeData = _NO_PIPES
-    sockets: OfProcesses = field(default_factory=OfProcesses)
+    sockets: QueuesOfProcesses = field(default_factory=QueuesOfProcesses)
     """Of its 32 largest processes."""
     machine_sockets_bytes: int | None = None
     """Charged to all sockets of TCP and UDP of the machine, which v1 does not charge to a group;
@@ -252,7 +252,7 @@ def _of_limit(charge: Charge, directory: Path, limit: cgroup.MemoryLimit | None)
     at."""
     if limit is None or (limit.version == "1" and limit.group == directory):
         return charge
-    return group.charge(limit.group, limit.version, limit_name=limit.name)
+    return group.charge_of(limit)
 
 
 def _slab() -> int:
@@ -316,7 +316,7 @@ def stock(
     return account.made("stock", f"who holds {whose}", "B", charge.used_bytes, lines, whole=True)
 
 
-def _with_sockets(of_group: Account, seen: OfProcesses) -> Account:
+def _with_sockets(of_group: Account, seen: QueuesOfProcesses) -> Account:
     """The account with what lies in queues of its processes, charged to it or not."""
     if seen.bytes < MiB:
         return of_group
@@ -422,24 +422,15 @@ def _waited(seen: GroupLook) -> float:
 
 
 _GROUP_STALLS = FindingRow(
-    "group-stalls",
-    "time",
-    "reclaim",
-    "1",
-    "memory.pressure of 5 %",
-    setting="raise memory.high or memory.max, or use less",
+    "group-stalls", "time", "reclaim", "1", "memory.pressure of 5 %",
+    "raise memory.high or memory.max, or use less",
     experiments=("coop-reclaim",),
-)
-
-
+)  # fmt: skip
 _HELD_ELSEWHERE = FindingRow(
-    "held-elsewhere",
-    "stock",
-    "anonymous",
-    "B",
+    "held-elsewhere", "stock", "anonymous", "B",
     "16 MiB and a tenth of anonymous memory are of no process of the group",
     experiments=("memcg-accounting",),
-)
+)  # fmt: skip
 
 
 def findings(seen: GroupLook) -> Iterator[Finding]:

@@ -6,14 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from memlab.diagnose import shared
-from memlab.diagnose.finding import (
-    NOTE,
-    Fact,
-    Finding,
-    FindingRow,
-    facts,
-    size,
-)
+from memlab.diagnose.finding import NOTE, Fact, Finding, FindingRow, facts, size
 from memlab.diagnose.look import Look
 from memlab.diagnose.shared import SharedUse
 from memlab.observe import files, proc, process
@@ -62,12 +55,12 @@ def sums(pids: Sequence[int]) -> Sums | None:
     """Of the first of these processes; None of fewer than two that may be read."""
     left, read = _SUMS_BYTES_MAX, list[tuple[int, int]]()
     for pid in pids[:_SUMS_OF]:
-        status = files.known(lambda pid=pid: proc.status(pid)) or {}  # type: ignore[misc]
+        status = files.known(proc.status, pid) or {}
         resident = proc.status_bytes(status, "VmRSS") or 0
         if not resident or resident > left:
             continue
         left -= resident
-        parts = files.known(lambda pid=pid: process.rollup(pid)) or {}  # type: ignore[misc]
+        parts = files.known(process.rollup, pid) or {}
         if "Rss" in parts and "Pss" in parts:
             read.append((parts["Rss"], parts["Pss"]))
     return Sums(len(read), *map(sum, zip(*read, strict=True))) if len(read) > 1 else None
@@ -97,13 +90,10 @@ def findings(look: Look) -> Iterator[Finding]:
 
 
 _SHARED_MEMORY = FindingRow(
-    "shared-memory",
-    "stock",
-    "shared memory, tmpfs",
-    "B",
+    "shared-memory", "stock", "shared memory, tmpfs", "B",
     "16 MiB and a quarter of resident memory are shared memory",
     experiments=("memcg-accounting",),
-)
+)  # fmt: skip
 
 
 def _largest(look: Look) -> Iterator[Finding]:
@@ -162,27 +152,17 @@ def _facts(use: SharedUse | None) -> tuple[Fact, ...]:
 
 
 _SEGMENTS_HELD_ELSEWHERE = FindingRow(
-    "segments-held-elsewhere",
-    "stock",
-    "System V segments, attached by others",
-    "B",
+    "segments-held-elsewhere", "stock", "System V segments, attached by others", "B",
     "16 MiB in removed segments that others attach",
     experiments=("memcg-accounting",),
-)
-
-
+)  # fmt: skip
 _SEGMENTS_REMOVED = FindingRow(
-    "segments-removed",
-    "stock",
-    "System V segments, removed",
-    "B",
+    "segments-removed", "stock", "System V segments, removed", "B",
     "16 MiB in removed segments that it attaches",
-    setting=(
-        "shmdt (of an X server: XShmDetach in its client) when one is no longer used; ipcs "
-        "-m shows them as dest"
-    ),
+    "shmdt (of an X server: XShmDetach in its client) when one is no longer used; ipcs -m shows "
+    "them as dest",
     experiments=("memcg-accounting",),
-)
+)  # fmt: skip
 
 
 def _removed(look: Look) -> Iterator[Finding]:
@@ -218,17 +198,11 @@ def _removed(look: Look) -> Iterator[Finding]:
 
 
 _TOUCHES_SHARED = FindingRow(
-    "touches-shared",
-    "stock",
-    "shared memory, tmpfs",
-    "B/s",
+    "touches-shared", "stock", "shared memory, tmpfs", "B/s",
     "it touches 64 KiB of older shared memory",
-    setting=(
-        "PSS, or RSS without RssShmem, in the monitoring; huge pages make fewer faults and "
-        "page tables"
-    ),
+    "PSS, or RSS without RssShmem, in the monitoring; huge pages make fewer faults and page tables",
     experiments=("page-fault",),
-)
+)  # fmt: skip
 
 
 def _met(look: Look) -> Iterator[Finding]:

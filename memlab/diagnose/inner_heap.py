@@ -8,7 +8,6 @@ that is resident is read, and a heap is recognised by what it holds, never by a 
 
 from __future__ import annotations
 
-import os
 import re
 import struct
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,9 +15,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from memlab.diagnose import mimalloc_arenas, python_pools, v8_pages
-from memlab.diagnose.mimalloc_arenas import Arenas
-from memlab.diagnose.python_pools import Pools
-from memlab.diagnose.v8_pages import V8Pages
+from memlab.diagnose.memory_files import PAGE
 from memlab.observe import files, process
 from memlab.text import units
 
@@ -27,7 +24,6 @@ CLASSES = "the JVM's class metadata"
 MIMALLOC, V8 = "mimalloc's arenas", "V8's heap"
 _BEGINS = {PYTHON: "Python's", MIMALLOC: "mimalloc", V8: "V8"}
 """What the names of allocators in files begin with (allocator_marks.py)."""
-_PAGE = os.sysconf("SC_PAGE_SIZE")
 _PERF_FILE = re.compile(r"/hsperfdata_[^/]{1,256}/\d{1,10}$")
 _PERF_BYTES_MAX = 1 << 20
 _PERF_MAGIC = 0xCAFEC0C0
@@ -61,17 +57,23 @@ def read(
     a sample unless `thorough`."""
     anonymous = [
         m for m in mappings if m.permissions.startswith("rw") and not m.path.startswith("/")
-        and m.path not in ("[heap]", "[stack]") and resident.get(m.start, 0) >= _PAGE
+        and m.path not in ("[heap]", "[stack]") and resident.get(m.start, 0) >= PAGE
     ]  # fmt: skip
-    pools = files.known(lambda: python_pools.read(pid, anonymous, resident, thorough=thorough))
-    python = _python(pools) if pools else None
+    made: list[InnerHeap | None] = []
+    if pools := files.known(python_pools.read, pid, anonymous, resident, thorough=thorough):
+        note = f"{'by a sample of ' if pools.error_bytes else ''}{pools.count:,} pools"
+        sizes = pools.resident_bytes, pools.used_bytes
+        made.append(InnerHeap(PYTHON, *sizes, note, pools.error_bytes))
     counted = counters_of_jvm(pid, mappings)
-    java = _java(counted, mappings, resident)
-    classes = _classes(counted, anonymous, resident)
-    arenas = files.known(lambda: mimalloc_arenas.read(pid, anonymous, resident))
-    pages = files.known(lambda: v8_pages.read(pid, anonymous, resident))
-    mimalloc, v8 = _mimalloc(arenas) if arenas else None, _v8(pages) if pages else None
-    return tuple(one for one in (python, java, classes, mimalloc, v8) if one is not None)
+    made.append(_java(counted, mappings, resident))
+    made.append(_classes(counted, anonymous, resident))
+    if arenas := files.known(mimalloc_arenas.read, pid, anonymous, resident):
+        note = units.counted(arenas.count, "arena")
+        made.append(InnerHeap(MIMALLOC, arenas.resident_bytes, arenas.used_bytes, note))
+    if pages := files.known(v8_pages.read, pid, anonymous, resident):
+        note = f"{pages.count:,} pages, dead objects too"
+        made.append(InnerHeap(V8, pages.resident_bytes, pages.used_bytes, note))
+    return tuple(filter(None, made))
 
 
 def placed(inner: Sequence[InnerHeap], within: Sequence[str]) -> tuple[InnerHeap, ...]:
@@ -87,23 +89,6 @@ def unread(within: Sequence[str], inner: Sequence[InnerHeap]) -> list[str]:
     """Of the allocators in its files those whose heaps were not read."""
     begins = tuple(_BEGINS[one.name] for one in inner if one.name in _BEGINS)
     return [one for one in within if not (begins and one.startswith(begins))]
-
-
-def _mimalloc(seen: Arenas) -> InnerHeap:
-    note = units.counted(seen.count, "arena")
-    return InnerHeap(MIMALLOC, seen.resident_bytes, seen.used_bytes, note)
-
-
-def _v8(seen: V8Pages) -> InnerHeap:
-    note = f"{seen.count:,} pages, dead objects too"
-    return InnerHeap(V8, seen.resident_bytes, seen.used_bytes, note)
-
-
-def _python(seen: Pools) -> InnerHeap:
-    note = f"{seen.count:,} pools"
-    if seen.error_bytes:
-        note = f"by a sample of {note}"
-    return InnerHeap(PYTHON, seen.resident_bytes, seen.used_bytes, note, seen.error_bytes)
 
 
 def counters_of_jvm(pid: int, mappings: Sequence[process.Mapping]) -> Mapping[str, int]:
@@ -134,7 +119,7 @@ def _classes(
     """Metaspace with the space of compressed classes. The JVM counts it when it collects."""
     most = sum(resident.get(m.start, 0) for m in anonymous)
     committed_bytes = min(counted.get("sun.gc.metaspace.capacity", 0), most)
-    if committed_bytes < _PAGE:
+    if committed_bytes < PAGE:
         return None
     loaded, unloaded = classes_of(counted)
     note = f"counted at its last collection; {max(0, loaded - unloaded):,} classes are loaded now"
@@ -155,8 +140,8 @@ def _java(
     if not committed or not most:
         return None
     # G1 says the whole heap for each generation, and 8 bytes more for each of its spaces.
-    is_same = max(most) - min(most) < _PAGE
-    length = (max(most) if is_same else sum(most)) // _PAGE * _PAGE
+    is_same = max(most) - min(most) < PAGE
+    length = (max(most) if is_same else sum(most)) // PAGE * PAGE
     heap = next(_ranges(mappings, length), None)
     if heap is None:
         return None

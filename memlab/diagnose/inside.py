@@ -4,32 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from memlab.diagnose import (
-    allocator_marks,
-    growth,
-    inner_heap,
-    mapped_forms,
-    refused,
-    started,
-)
+from memlab.diagnose import allocator_marks, growth, inner_heap, mapped_forms, refused, started
 from memlab.diagnose.account import Line
-from memlab.diagnose.finding import (
-    NOTE,
-    Fact,
-    Finding,
-    FindingRow,
-    facts,
-    per_second,
-    share,
-    size,
-)
+from memlab.diagnose.finding import NOTE, Fact, Finding, FindingRow, facts, per_second, share, size
 from memlab.diagnose.group import Charge
 from memlab.diagnose.heap import Heap
 from memlab.diagnose.inner_heap import InnerHeap
 from memlab.diagnose.kernel_held import KernelHeld
 from memlab.diagnose.look import Look
 from memlab.diagnose.mapped_forms import MappedForm
-from memlab.diagnose.sockets import OfProcesses, Sockets
+from memlab.diagnose.sockets import QueuesOfProcesses, Sockets
 from memlab.diagnose.stacks import Stacks
 from memlab.diagnose.static_data import FileMemory
 from memlab.observe.process import DELETED
@@ -264,21 +248,18 @@ def ring_line(look: Look) -> Line:
 
 def of_kernel(seen: KernelHeld) -> Iterator[Line]:
     """Memory of the kernel behind its descriptors."""
-    if seen.pipe_bytes:
-        pipes = units.counted(seen.pipe_count, "pipe")
-        note = f"in {seen.filled_count:,} of {pipes}, with room for {size(seen.pipe_room_bytes)}"
-        yield Line("data in its pipes", seen.pipe_bytes, part_of="none", note=note)
-    if seen.message_bytes:
-        note = f"of {units.counted(seen.queue_count, 'queue')}; slab takes more"
-        yield Line(_MESSAGES, seen.message_bytes, part_of="none", note=note)
-    if seen.map_bytes:
-        note = f"of {units.counted(seen.map_count, 'map')}"
-        yield Line("BPF maps", seen.map_bytes, part_of="none", note=note)
-    if seen.program_bytes:
-        note = (
-            f"of {units.counted(seen.program_count, 'program')}, without what they are compiled to"
-        )
-        yield Line("BPF programs", seen.program_bytes, part_of="none", note=note)
+    pipes, programs = (
+        units.counted(count, noun)
+        for count, noun in ((seen.pipe_count, "pipe"), (seen.program_count, "program"))
+    )
+    note = f"in {seen.filled_count:,} of {pipes}, with room for {size(seen.pipe_room_bytes)}"
+    yield Line("data in its pipes", seen.pipe_bytes, part_of="none", note=note)
+    note = f"of {units.counted(seen.queue_count, 'queue')}; slab takes more"
+    yield Line(_MESSAGES, seen.message_bytes, part_of="none", note=note)
+    note = f"of {units.counted(seen.map_count, 'map')}"
+    yield Line("BPF maps", seen.map_bytes, part_of="none", note=note)
+    note = f"of {programs}, without what they are compiled to"
+    yield Line("BPF programs", seen.program_bytes, part_of="none", note=note)
 
 
 def findings(look: Look) -> Iterator[Finding]:
@@ -292,14 +273,11 @@ def findings(look: Look) -> Iterator[Finding]:
 
 
 _RETAINED_INSIDE = FindingRow(
-    "retained-inside",
-    "stock",
-    "free in a heap beside malloc",
-    "B",
+    "retained-inside", "stock", "free in a heap beside malloc", "B",
     "16 MiB and a quarter of anonymous memory are free in Python's pools, mimalloc's arenas or "
     "V8's heap",
     experiments=("retained-memory",),
-)
+)  # fmt: skip
 
 
 def _free_inside(look: Look) -> Iterator[Finding]:
@@ -336,13 +314,10 @@ def _free_in(look: Look, one: InnerHeap, part: float) -> Finding:
 
 
 _IN_MALLOC = FindingRow(
-    "in-malloc",
-    "stock",
-    "in malloc's objects",
-    "B",
+    "in-malloc", "stock", "in malloc's objects", "B",
     "16 MiB and 4 % of resident memory are malloc's objects, beside a heap of its own",
     experiments=("allocator",),
-)
+)  # fmt: skip
 
 
 def _in_malloc(look: Look) -> Iterator[Finding]:
@@ -410,17 +385,12 @@ def _outside(runtime: str) -> str:
 
 
 _STACKS = FindingRow(
-    "stacks",
-    "stock",
-    "stacks of threads",
-    "B",
+    "stacks", "stock", "stacks of threads", "B",
     "16 MiB and a quarter of anonymous memory are touched stacks",
-    setting=(
-        "fewer threads (a pool), or less on the stack; a limit below what is touched (ulimit "
-        "-s) ends the program"
-    ),
+    "fewer threads (a pool), or less on the stack; a limit below what is touched (ulimit -s) ends "
+    "the program",
     experiments=("thread-create", "stack-map"),
-)
+)  # fmt: skip
 
 
 _LOCAL_VARIABLES = (
@@ -452,17 +422,12 @@ def _stacks(look: Look) -> Iterator[Finding]:
 
 GROUP_QUEUES = "queues of sockets of its processes"
 _SOCKETS_HOLD = FindingRow(
-    "sockets-hold",
-    "stock",
-    "queues of its sockets",
-    "B",
+    "sockets-hold", "stock", "queues of its sockets", "B",
     "16 MiB and a tenth of resident memory in queues",
-    setting=(
-        "a reader that keeps up; SO_SNDBUF and SO_RCVBUF, net.ipv4.tcp_wmem and tcp_rmem "
-        "bound each queue; ss -tmp shows them"
-    ),
+    "a reader that keeps up; SO_SNDBUF and SO_RCVBUF, net.ipv4.tcp_wmem and tcp_rmem bound each "
+    "queue; ss -tmp shows them",
     experiments=("memcg-accounting",),
-)
+)  # fmt: skip
 
 
 def _sockets(look: Look) -> Iterator[Finding]:
@@ -499,7 +464,7 @@ def _sockets(look: Look) -> Iterator[Finding]:
     )
 
 
-def of_group_sockets(seen: OfProcesses, charge: Charge, version: str) -> Iterator[Finding]:
+def of_group_sockets(seen: QueuesOfProcesses, charge: Charge, version: str) -> Iterator[Finding]:
     """Queues of the sockets of a group's processes, beyond what the group is charged with."""
     if not growth.worth(seen.bytes - charge.sockets_bytes, charge.used_bytes):
         return
@@ -538,13 +503,10 @@ _WITHIN = {
 
 
 _HELD_BESIDE_MALLOC = FindingRow(
-    "held-beside-malloc",
-    "stock",
-    "beside malloc",
-    "B",
+    "held-beside-malloc", "stock", "beside malloc", "B",
     "16 MiB and half of anonymous memory are beside malloc, after a peak 4 MiB and 2 % higher",
     experiments=("retained-memory",),
-)
+)  # fmt: skip
 
 
 def _beside(look: Look) -> Iterator[Finding]:
@@ -590,14 +552,11 @@ def _beside(look: Look) -> Iterator[Finding]:
 
 _MESSAGES = "messages in its queues"
 _KERNEL_HOLDS = FindingRow(
-    "kernel-holds",
-    "stock",
-    "data in its pipes",
-    "B",
+    "kernel-holds", "stock", "data in its pipes", "B",
     "16 MiB and a tenth of resident memory in pipes, message queues and BPF objects",
-    setting="a reader that keeps up with the pipes (ls -l /proc/PID/fd)",
+    "a reader that keeps up with the pipes (ls -l /proc/PID/fd)",
     experiments=("memcg-accounting",),
-)
+)  # fmt: skip
 
 
 def _kernel_holds(look: Look) -> Iterator[Finding]:

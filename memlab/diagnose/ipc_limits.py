@@ -72,7 +72,7 @@ def _posix_messages(pid: int, status: Mapping[str, str]) -> Iterator[Room]:
 
 def _message_queues(pid: int, status: Mapping[str, str]) -> Iterator[Room]:
     """Of its IPC namespace; the kernel shows how many there are only in a mount of them."""
-    mounts = files.known(lambda: process.mounts(pid, ROOT)) or []
+    mounts = files.known(process.mounts, pid, ROOT) or []
     most = sysctl("fs/mqueue/queues_max", pid)
     for mount in mounts:
         if mount.filesystem == "mqueue" and most:

@@ -15,7 +15,7 @@ import re
 import stat
 import termios
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 
 from memlab.diagnose import memory_held_open, message_queues
@@ -24,8 +24,10 @@ from memlab.observe.proc import ROOT
 
 _PIPES_MAX = 1000
 _SOCKETS_MAX = 200  # whose fdinfo is read, at some 10 us each
-_BPF_MAP = re.compile(r"^memlock:\s+(\d{1,19})$.{0,400}^map_id:\s+(\d{1,10})$", re.M | re.S)
-_BPF_PROGRAM = re.compile(r"^memlock:\s+(\d{1,19})$.{0,400}^prog_id:\s+(\d{1,10})$", re.M | re.S)
+_OBJECT = {
+    kind: re.compile(rf"(?ms)^memlock:\s+(\d{{1,19}})$.{{0,400}}^{kind}_id:\s+(\d{{1,10}})$")
+    for kind in ("map", "prog")
+}
 _FIFOS_MAX = 500  # paths that are looked at, at some 7 us each
 _NO_FIFO = ("/dev/", "/memfd:", "/proc/", "/sys/")
 _INOTIFY_MAX, _WATCHES_BYTES = 16, 1 << 20  # of text, some 10,000 watches
@@ -118,8 +120,7 @@ def read(pid: int, held: Mapping[int, str]) -> KernelHeld | None:
     """Of a process and its descriptors; None of one that has none of these."""
     pipes = {link: number for number, link in held.items() if link.startswith("pipe:")}
     pipes |= dict(_fifos(pid, held))
-    maps = dict(_objects(pid, held, "anon_inode:bpf-map", _BPF_MAP))
-    programs = dict(_objects(pid, held, "anon_inode:bpf-prog", _BPF_PROGRAM))
+    maps, programs = (dict(_objects(pid, held, kind)) for kind in _OBJECT)
     flying = in_flight(pid, held)
     messages = message_queues.read(pid, held)
     watches = sum(_watches(pid, held))
@@ -130,7 +131,7 @@ def read(pid: int, held: Mapping[int, str]) -> KernelHeld | None:
     data, room, filled_count, unread = 0, 0, 0, ""
     packets: list[int] = []
     try:
-        with _taken_from(pid) as take:
+        with process.handle(pid) as take:
             for number in list(pipes.values())[:_PIPES_MAX]:
                 filled, size, is_of_packets = _pipe(take, number)
                 data, room = data + filled, room + size
@@ -161,7 +162,7 @@ def in_pipes(descriptors: Mapping[int, Mapping[int, str]]) -> tuple[dict[int, in
         if not new or len(met) >= _PIPES_MAX:
             continue
         try:
-            with _taken_from(pid) as take:
+            with process.handle(pid) as take:
                 for link, number in list(new.items())[: _PIPES_MAX - len(met)]:
                     sizes[pid] = sizes.get(pid, 0) + _pipe(take, number)[0]
                     met.add(link)
@@ -176,31 +177,36 @@ def of_group(descriptors: Mapping[int, Mapping[int, str] | None]) -> PipeData:
     """In the pipes of these processes, and their BPF objects, each once; by process its
     descriptors, None of one that may not be read."""
     sizes, is_whole = in_pipes({pid: held for pid, held in descriptors.items() if held})
-    maps: dict[str, int] = {}
-    programs: dict[str, int] = {}
-    for pid, held in descriptors.items():
-        maps |= dict(_objects(pid, held or {}, "anon_inode:bpf-map", _BPF_MAP))
-        programs |= dict(_objects(pid, held or {}, "anon_inode:bpf-prog", _BPF_PROGRAM))
+    objects = {
+        (kind, number): size for pid, held in descriptors.items() for kind in _OBJECT
+        for number, size in _objects(pid, held or {}, kind)
+    }  # fmt: skip
     most = max(sizes, key=lambda pid: sizes[pid], default=0)
-    name = files.text(ROOT / f"proc/{most}/comm") or ""
     hidden = any(held is None and (ROOT / f"proc/{pid}").exists()
                  for pid, held in descriptors.items())  # fmt: skip
-    place = f"pipes of its processes, most of {most} ({name.strip()})" if most else ""
-    of_bpf = sum(maps.values()) + sum(programs.values())
+    place = f"pipes of its processes, most of {most} ({process.command(most, ROOT)})"
     sockets = {
         link for held in descriptors.values() for link in (held or {}).values()
         if link.startswith("socket:")
     }  # fmt: skip
     cut = any(len(held or {}) >= process.DESCRIPTORS_READ for held in descriptors.values())
-    return PipeData(sum(sizes.values()), place, is_whole and not hidden, len(sockets), cut,
-                    bpf_bytes=of_bpf)  # fmt: skip
+    return PipeData(
+        sum(sizes.values()), place if most else "", is_whole and not hidden, len(sockets), cut,
+        sum(objects.values()),
+    )  # fmt: skip
 
 
 def in_flight(pid: int, held: Mapping[int, str]) -> int:
     """Files that lie in the queues of its sockets (since Linux 5.9)."""
-    sockets = [number for number, link in held.items() if link.startswith("socket:")]
-    texts = (files.text(ROOT / f"proc/{pid}/fdinfo/{one}") or "" for one in sockets[:_SOCKETS_MAX])
+    texts = _infos(pid, held, "socket:", _SOCKETS_MAX)
     return sum(int(count[1]) for text in texts if (count := _IN_FLIGHT.search(text)))
+
+
+def _infos(pid: int, held: Mapping[int, str], begin: str, most: int | None = None) -> Iterator[str]:
+    """What fdinfo says of the descriptors whose link begins so."""
+    numbers = [number for number, link in held.items() if link.startswith(begin)]
+    for number in numbers[:most]:
+        yield files.text(ROOT / f"proc/{pid}/fdinfo/{number}") or ""
 
 
 def _watches(pid: int, held: Mapping[int, str]) -> Iterator[int]:
@@ -222,22 +228,17 @@ def watch_bytes() -> int:
 
 def _rings(pid: int, held: Mapping[int, str]) -> Iterator[int]:
     """What the entries of each io_uring take."""
-    numbers = [number for number, link in held.items() if link == "anon_inode:[io_uring]"]
-    for number in numbers[:_RINGS_MAX]:
-        if about := _RING.search(files.text(ROOT / f"proc/{pid}/fdinfo/{number}") or ""):
+    for text in _infos(pid, held, "anon_inode:[io_uring]", _RINGS_MAX):
+        if about := _RING.search(text):
             submissions, completions = (int(mask, 16) + 1 for mask in about.groups())
             yield submissions * _SUBMISSION_BYTES + completions * _COMPLETION_BYTES
 
 
-def _objects(
-    pid: int, held: Mapping[int, str], kind: str, form: re.Pattern[str]
-) -> Iterator[tuple[str, int]]:
-    """The number of each object of BPF, and what it holds."""
-    for number, link in held.items():
-        if link == kind:
-            text = files.text(ROOT / f"proc/{pid}/fdinfo/{number}") or ""
-            if about := form.search(text):
-                yield about[2], int(about[1])
+def _objects(pid: int, held: Mapping[int, str], kind: str) -> Iterator[tuple[str, int]]:
+    """The number of each object of BPF of a kind, and what it holds."""
+    for text in _infos(pid, held, f"anon_inode:bpf-{kind}"):
+        if about := _OBJECT[kind].search(text):
+            yield about[2], int(about[1])
 
 
 def _fifos(pid: int, held: Mapping[int, str]) -> Iterator[tuple[str, int]]:
@@ -251,15 +252,6 @@ def _fifos(pid: int, held: Mapping[int, str]) -> Iterator[tuple[str, int]]:
         about = files.known((ROOT / f"proc/{pid}/fd/{number}").stat)
         if about is not None and stat.S_ISFIFO(about.st_mode):
             yield f"{about.st_dev}:{about.st_ino}", number
-
-
-@contextmanager
-def _taken_from(pid: int) -> Iterator[int]:
-    pidfd = os.pidfd_open(pid)
-    try:
-        yield pidfd
-    finally:
-        os.close(pidfd)
 
 
 def _pipe(pidfd: int, number: int) -> tuple[int, int, bool]:

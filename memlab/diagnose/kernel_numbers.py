@@ -20,7 +20,7 @@ def sysctl(name: str, of_ipc: int | None = None) -> list[int]:
 
     text = read()
     if of_ipc is not None:
-        text = files.known(lambda: namespaces.inside(of_ipc, "ipc", read)) or ""
+        text = files.known(namespaces.inside, of_ipc, "ipc", read) or ""
     return [int(word) for word in text.split() if word.lstrip("-").isdigit()]
 
 
@@ -59,7 +59,7 @@ def rights(pid: int, status: Mapping[str, str]) -> int:
 
 def descriptors(pid: int) -> Mapping[int, str]:
     """Empty of a process that may not be read."""
-    return files.known(lambda: process.descriptors(pid)) or {}
+    return files.known(process.descriptors, pid) or {}
 
 
 def release() -> tuple[int, int]:

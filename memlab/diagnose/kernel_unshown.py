@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
 from memlab.diagnose import sysvipc
-from memlab.observe import files, proc, process
+from memlab.observe import files, process
 from memlab.observe.proc import ROOT
 from memlab.text import units
 
@@ -108,8 +108,7 @@ def _semaphores(pid: int, uid: str, began_s: float) -> Iterator[str]:
 
 
 def _keys(uid: str) -> Iterator[str]:
-    for line in proc.lines(files.text(ROOT / "proc/key-users") or ""):
-        words = line.split()
+    for words in files.rows(ROOT / "proc/key-users"):
         size = words[-1].partition("/")[0] if len(words) >= 5 else ""
         if words[:1] == [f"{uid}:"] and size.isdigit() and int(size) >= _WORTH_BYTES:
             why = f"/proc does not show whose; {_amount(int(size))} are its user's"

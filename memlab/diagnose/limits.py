@@ -6,14 +6,7 @@ import math
 from collections.abc import Iterator
 from itertools import chain
 
-from memlab.diagnose import (
-    group_limits,
-    group_rows,
-    open_kinds,
-    refusals,
-    refused,
-    socket_drops,
-)
+from memlab.diagnose import group_limits, group_rows, open_kinds, refusals, refused, socket_drops
 from memlab.diagnose.account import Account, Line
 from memlab.diagnose.finding import (
     COSTLY,
@@ -105,26 +98,18 @@ def _time_left(room: Room) -> tuple[float, float]:
 
 
 _BUS_ERRORS = FindingRow(
-    "bus-errors",
-    "limits",
-    "pages that cannot be had",
-    "1/s",
-    "it is sent SIGBUS",
-    setting=(
-        "a file that is mapped is replaced by a new one (rename), not cut short; tmpfs and "
-        "huge pages are reserved ahead (fallocate, no MAP_NORESERVE)"
-    ),
+    "bus-errors", "limits", "pages that cannot be had", "1/s", "it is sent SIGBUS",
+    "a file that is mapped is replaced by a new one (rename), not cut short; tmpfs and huge pages "
+    "are reserved ahead (fallocate, no MAP_NORESERVE)",
     experiments=("mmap-write",),
-)
+)  # fmt: skip
 
 
 def _bus_errors(look: Look) -> Iterator[Finding]:
     bus = look.rate("bus_errors") or 0.0
     if bus:
         yield _BUS_ERRORS.found(
-            COSTLY,
-            f"it is sent SIGBUS {per_second(bus, 'times')}: {_of_bus(look)}",
-            bus,
+            COSTLY, f"it is sent SIGBUS {per_second(bus, 'times')}: {_of_bus(look)}", bus
         )
 
 
@@ -295,14 +280,11 @@ def _count_grows(look: Look, room: Room) -> Finding:
 
 
 _TMPFS_FULL = FindingRow(
-    "tmpfs-full",
-    "limits",
-    "the mount",
-    "1",
+    "tmpfs-full", "limits", "the mount", "1",
     "a tmpfs is 90 % full and holds 16 MiB, and it maps shared memory",
-    setting="remove what is no longer used; size= of the mount",
+    "remove what is no longer used; size= of the mount",
     experiments=("memcg-accounting",),
-)
+)  # fmt: skip
 
 
 def _tmpfs(look: Look) -> Iterator[Finding]:

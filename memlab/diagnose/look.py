@@ -524,7 +524,7 @@ def at(
         past_end=_past_ends(pid, process.maps(pid)) if rates["bus_errors"] else (),
         rooms=_rooms(pid, course, start, end, holders, descriptors, refused),
         tmpfs=tuple(room.tmpfs(pid)) if (after.bytes("RssShmem") or limit) else (),
-        stack_limit_bytes=files.known(lambda: process.stack_limit_bytes(pid)),
+        stack_limit_bytes=files.known(process.stack_limit_bytes, pid),
         prices=(*end.unlooked, *holders.unlooked),
     )
     measured = _with_shared(measured, start, course, end, descendants, of_group=limit is not None)
@@ -533,8 +533,7 @@ def at(
     measured = _with_holders(measured, start, course, end, holders)
     measured = _with_descriptors(measured, start, end, descriptors)
     unseen = (
-        *_hidden_group(pid),
-        *_said(_not_recorded(course.refusals.why) | _of_all_processes(counted.unseen)),
+        *_not_counted(pid, counted.unseen, course.refusals.why),
         *counted.limits,
         *course.refusals.unrecorded,
         *holders.unseen,
@@ -591,7 +590,7 @@ def _course(
         series = Series(found, pidfd, limit, pids, seconds, start.mappings.count)
         with closing(series):
             series.run()
-        tasks_after = files.known(lambda: process.tasks(pid)) or []
+        tasks_after = files.known(process.tasks, pid) or []
         after, counts_after = snapshot.take(pid, limit), counted.read()
         failing = recorded.result(after.at_s - before.at_s)
     return _Course(
@@ -600,7 +599,7 @@ def _course(
 
 
 def _descriptors(pid: int) -> _Descriptors:
-    links = files.known(lambda: process.descriptors(pid)) or {}
+    links = files.known(process.descriptors, pid) or {}
     memory_files = memory_held_open.read(pid, links)
     return _Descriptors(links, memory_files, sockets.readings(pid, links))
 
@@ -633,7 +632,7 @@ def _holders(found: Subject, course: _Course, end: _End, *, thorough: bool) -> _
             pieces_max=heap.PIECES_MAX if thorough else heap.PIECES_LOOKED_AT,
         )
         stack_use = stacks.read(pid, mappings, resident, found.pid)
-        tasks = files.known(lambda: process.tasks(pid)) or []
+        tasks = files.known(process.tasks, pid) or []
         of_threads = stack_use.starts if stack_use else frozenset()
         rest = {start: size for start, size in resident.items() if start not in of_threads}
         inner = inner_heap.read(pid, mappings, rest, thorough=thorough)
@@ -745,6 +744,9 @@ def _with_series(seen: Look, course: _Course) -> Look:
     series, before, after, elapsed = course.series, course.before, course.after, course.elapsed
     peak = after.bytes("VmHWM") or 0
     lately = max([after.bytes("VmRSS") or 0, *series.resident])
+    read_per_s = None
+    if before.read_bytes is not None and after.read_bytes is not None:
+        read_per_s = (after.read_bytes - before.read_bytes) / elapsed
     return replace(
         seen,
         fell_bytes=fell(series.resident),
@@ -757,7 +759,7 @@ def _with_series(seen: Look, course: _Course) -> Look:
         peak_stands=peak - lately > max(_CHARGE_BATCH_BYTES, peak // 50),
         mapped_growth_bytes=course.growth("VmSize"),
         stack_growth_bytes=course.growth("VmStk"),
-        read_bytes_per_s=_read_per_s(before, after, elapsed),
+        read_bytes_per_s=read_per_s,
         waited_faults_per_s=(after.stat.waited_minor_faults - before.stat.waited_minor_faults)
         / elapsed,
         waited_cpu_share=(after.waited_cpu_s - before.waited_cpu_s) / elapsed,
@@ -827,9 +829,12 @@ def _not_open_to_a_look(
     yield from _not_read_operations(seen.kernel_held, seen.per_s["failing_operations"])
     secret_bytes = mapped_forms.bytes_of(seen.forms, mapped_forms.SECRET)
     yield from kernel_unshown.read(pid, links, end.status, seen.age_s, secret_bytes)
-    yield from _other_ipc(seen.attached, seen.memory.shmem_bytes)
-    is_needed = bool(descriptors.memory_files or seen.sockets)
-    yield from _not_read_twice(start.links, is_needed=is_needed)
+    if seen.attached is None and seen.memory.shmem_bytes:
+        yield "System V segments: it is in another IPC namespace"
+    if start.links is None and (descriptors.memory_files or seen.sockets):
+        what = "growth of files in memory, and what its sockets drop"
+        most = memory_held_open.DESCRIPTORS_MAX
+        yield f"{what}: it has over {most:,} descriptors, which are read once"
 
 
 def _forks(seen: Look) -> bool:
@@ -954,9 +959,7 @@ class Series:
     def _count_mappings(self) -> None:
         seen = self.counts["mappings"]
         if seen[-1] <= mapping_list.MANY:
-            listed = files.known(
-                lambda: observed.raw_long(ROOT / f"proc/{self._found.number}/maps")
-            )
+            listed = files.known(observed.raw_long, ROOT / f"proc/{self._found.number}/maps")
             seen.append((listed or b"").count(b"\n"))
 
     def _count_files(self) -> None:
@@ -990,7 +993,7 @@ class Series:
 def _before_memory(status: int) -> int:
     """From where /proc/PID/status is read: 65,536 groups, each of 11 bytes, may stand before what a
     look needs. What stands before them changes its length."""
-    text = files.known(lambda: os.pread(status, _STATUS_BYTES, 0)) or b""
+    text = files.known(os.pread, status, _STATUS_BYTES, 0) or b""
     at = text.find(b"\nVmPeak:")
     return at - _BEFORE_BYTES if at > 4 * _BEFORE_BYTES else 0
 
@@ -1087,7 +1090,8 @@ def _largest(
     for m in mappings:
         if size := after.by_mapping.get(m.start, 0):
             former = first[bisect_left(starts, m.start) : bisect_left(starts, m.end)]
-            uses.append(MappingUse(_name(m), size, size - sum(had for _, had in former)))
+            name = m.path or f"anonymous at {m.start:x}"
+            uses.append(MappingUse(name, size, size - sum(had for _, had in former)))
     if size := after.unlisted_bytes:
         uses.append(MappingUse(UNLISTED, size, size - (before.unlisted_bytes if before else 0)))
     by_size = sorted(uses, key=lambda use: -use.resident_bytes)[:3]
@@ -1115,10 +1119,6 @@ def _often(
     by_count = sorted(uses, key=lambda use: -use.count)[:3]
     grown = sorted((use for use in uses if use.more > 0), key=lambda use: -use.more)[:3]
     return tuple(dict.fromkeys((*by_count, *grown)))
-
-
-def _name(mapping: process.Mapping) -> str:
-    return mapping.path or f"anonymous at {mapping.start:x}"
 
 
 def _faults_per_s(pid: int) -> Callable[[], float]:
@@ -1203,28 +1203,6 @@ def _not_read_descriptors(seen: KernelHeld | None) -> Iterator[str]:
     if seen is not None and seen.in_flight:
         noun = units.counted(seen.in_flight, "file")
         yield f"the memory of {noun} in flight in its sockets: /proc does not show it"
-
-
-def _not_read_twice(held_before: Mapping[int, str] | None, *, is_needed: bool) -> tuple[str, ...]:
-    if held_before is not None or not is_needed:
-        return ()
-    most = memory_held_open.DESCRIPTORS_MAX
-    what = "growth of files in memory, and what its sockets drop"
-    return (f"{what}: it has over {most:,} descriptors, which are read once",)
-
-
-def _other_ipc(seen: Attached | None, shmem_bytes: int) -> tuple[str, ...]:
-    if seen is not None or not shmem_bytes:
-        return ()
-    return ("System V segments: it is in another IPC namespace",)
-
-
-def _read_per_s(
-    before: snapshot.Snapshot, after: snapshot.Snapshot, elapsed: float
-) -> float | None:
-    if before.read_bytes is None or after.read_bytes is None:
-        return None
-    return (after.read_bytes - before.read_bytes) / elapsed
 
 
 def _children_counted(*, forks: bool) -> tuple[str, ...]:
@@ -1332,7 +1310,7 @@ def _shootdowns(
         hidden = virtualization.read(observed.ROOT)["shootdowns_hidden"]
     rate = None
     if before.interrupts is not None and after.interrupts is not None:
-        allowed = set(files.known(lambda: units.parse_cpus(cpus)) or after.interrupts)
+        allowed = set(files.known(units.parse_cpus, cpus) or after.interrupts)
         shared = allowed & before.interrupts.keys() & after.interrupts.keys()
         rate = sum(after.interrupts[cpu] - before.interrupts[cpu] for cpu in shared) / elapsed
     return Shootdowns(cpus, rate, hidden)
@@ -1364,18 +1342,15 @@ def room_of(
     """The room below a limit, from two moments and the charge between them; `directory`: the group
     that is looked at, or that of the process."""
 
-    def needed(charge: Charge) -> int:
-        # Slab is taken from the least that it can be for nothing here: it is judged by its flow.
-        return charge.needed_bytes
-
     def of_kernel(charge: Charge) -> int:
         return (
             charge.slab_reclaimable_bytes + charge.kernel_bytes + charge.stacks_bytes
             + charge.page_tables_bytes
         )  # fmt: skip
 
-    growth = needed(after) - needed(before)
-    left = limit.limit_bytes - needed(after)
+    # Slab is taken from the least that it can be for nothing here: it is judged by its flow.
+    growth = after.needed_bytes - before.needed_bytes
+    left = limit.limit_bytes - after.needed_bytes
     cpus = os.cpu_count() or 1
     return GroupRoom(
         path=str(limit.group),
@@ -1411,23 +1386,13 @@ def steadily(held: Sequence[int]) -> bool:
     return all(b - a >= least for a, b in pairwise(at))
 
 
-def _hidden_group(pid: int) -> list[str]:
-    why = group.hidden(pid)
-    return [f"the limits of its memory cgroup: {why}"] if why else []
-
-
-def _not_recorded(why: str) -> dict[str, str]:
-    return {"which calls fail": why} if why else {}
-
-
-def _of_all_processes(unseen: Mapping[str, str]) -> dict[str, str]:
-    """Without what only a process with an io_uring has, of which `_not_read_operations` speaks."""
-    return {name: why for name, why in unseen.items() if name != "failing_operations"}
-
-
-def _said(unseen: Mapping[str, str]) -> list[str]:
-    """Reasons, once each, with the events that they hide."""
-    reasons: dict[str, list[str]] = {}
+def _not_counted(pid: int, unseen: Mapping[str, str], unrecorded: str) -> Iterator[str]:
+    """Its group, and reasons, once each, with the events that they hide; without what only a
+    process with an io_uring has, of which `_not_read_operations` speaks."""
+    if hidden := group.hidden(pid):
+        yield f"the limits of its memory cgroup: {hidden}"
+    reasons = {unrecorded: ["which calls fail"]} if unrecorded else {}
     for name, why in unseen.items():
-        reasons.setdefault(why, []).append(name.replace("_", " "))
-    return [f"{', '.join(names)}: {why}" for why, names in reasons.items()]
+        if name != "failing_operations":
+            reasons.setdefault(why, []).append(name.replace("_", " "))
+    yield from (f"{', '.join(names)}: {why}" for why, names in reasons.items())

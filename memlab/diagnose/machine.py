@@ -27,7 +27,8 @@ from memlab.diagnose import (
     tmpfs_files,
 )
 from memlab.diagnose.account import Part
-from memlab.diagnose.kernel_numbers import sysctl
+from memlab.diagnose.kernel_numbers import descriptors, sysctl, target_of
+from memlab.diagnose.memory_files import PAGE
 from memlab.diagnose.removed_groups import RemovedGroups
 from memlab.diagnose.room import TmpfsUse
 from memlab.diagnose.unlooked import Unlooked
@@ -35,7 +36,6 @@ from memlab.errors import CannotLook
 from memlab.observe import files, proc, process
 from memlab.observe.proc import ROOT
 
-_PAGE = os.sysconf("SC_PAGE_SIZE")
 _PROCESSES_MAX = 64  # whose proportional memory is read
 _RESIDENT_BYTES_MAX = 4 << 30  # of all of those: some 60 ms of page tables
 _READ_S = 2.0  # for what another user's process or mount can make wait
@@ -66,6 +66,12 @@ class MachineProcess:
     """With what is shared in parts (PSS); None where not read."""
     anonymous_bytes: int
     """Of the proportional memory, else of the resident."""
+
+    @property
+    def counted_bytes(self) -> int:
+        """The proportional memory, else the resident."""
+        known = self.proportional_bytes
+        return self.resident_bytes if known is None else known
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,11 +161,6 @@ def at(seconds: float) -> MachineLook:
     pids = [one.pid for one in held]
     slow_mounts = not _in_time(lambda: mounts.update(_tmpfs(pids)))
     members = _complete(read, members)
-    unread_bytes = sum(one.resident_bytes for one in unread)
-    proportional = sum(
-        one.resident_bytes if one.proportional_bytes is None else one.proportional_bytes
-        for one in members
-    )
     anonymous = sum(one.anonymous_bytes for one in (*members, *unread))
     callers, vmalloc = _vmalloc(now)
     zram, in_zram = _zram()
@@ -167,14 +168,14 @@ def at(seconds: float) -> MachineLook:
         name: value - before.get(name, 0) for name, value in now.items() if name[:4] != "Huge"
     }
     slab = [(_drops(one.name), one) for one in _slab()]
-    descriptors = {pid: _descriptors(pid) for pid in pids[:_HOLDERS_MAX]}
-    pipes, whole = kernel_held.in_pipes(descriptors)
+    links = {pid: descriptors(pid) for pid in pids[:_HOLDERS_MAX]}
+    pipes, whole = kernel_held.in_pipes(links)
     most = max(pipes, key=lambda pid: pipes[pid], default=0)
     counted, listed = sockets.counted_bytes(), sockets.of_machine((os.getpid(), *pids))
     removed, uncounted = removed_groups.read()
-    whole &= len(pids) <= _HOLDERS_MAX and (not os.geteuid() or all(descriptors.values()))
+    whole &= len(pids) <= _HOLDERS_MAX and (not os.geteuid() or all(links.values()))
     for device, (pid, use) in list(mounts.items())[:1]:  # the largest
-        mounts[device] = pid, _with_unheld(pid, use, pids, descriptors)
+        mounts[device] = pid, _with_unheld(pid, use, pids, links)
     return MachineLook(
         seconds=elapsed,
         total_bytes=now["MemTotal"],
@@ -191,16 +192,16 @@ def at(seconds: float) -> MachineLook:
         sockets_whole=counted is not None and not listed.why,
         processes=len(held),
         resident_sum_bytes=sum(member.resident_bytes for member in (*members, *unread)),
-        proportional_sum_bytes=proportional + unread_bytes,
+        proportional_sum_bytes=sum(member.counted_bytes for member in (*members, *unread)),
         anonymous_sum_bytes=anonymous,
         members=tuple(members),
         slab=tuple([one for drops, one in slab if drops][:_NAMED]),
         fixed_slab=tuple([one for drops, one in slab if not drops][:_NAMED]),
         vmalloc=tuple(callers[:_NAMED]),
         tmpfs=tuple(use for _, use in mounts.values()),
-        shared=tuple(_shared(descriptors, mounts)),
+        shared=tuple(_shared(links, mounts)),
         pipe_bytes=sum(pipes.values()),
-        pipes_of=f"{most} ({files.text(ROOT / f'proc/{most}/comm') or ''})" if most else "",
+        pipes_of=f"{most} ({process.command(most, ROOT)})" if most else "",
         pipes_whole=whole,
         not_looked_at=(
             *_unlooked(now, lists, members, known=bool(slab), vmalloc=vmalloc),
@@ -236,7 +237,7 @@ def _cpu_lists() -> int | None:
     if text is None:
         return None
     counts = re.findall(r"^[ \t]+cpu: \d+\s+count:[ \t]+(\d+)", text, re.M)
-    return sum(map(int, counts)) * _PAGE if counts else None
+    return sum(map(int, counts)) * PAGE if counts else None
 
 
 def _zram() -> tuple[int, int]:
@@ -261,23 +262,17 @@ def _processes() -> list[MachineProcess]:
     """All that have memory, those that hold most first. Of each one small file is read; only those
     that are named get their name."""
     processes = []
-    for name in files.names(ROOT / "proc"):
-        words = (_statm(name) if name.isdecimal() else "").split()
-        if len(words) > 2 and words[0] != "0":  # of a kernel thread all numbers are 0
-            resident, others = int(words[1]) * _PAGE, int(words[2]) * _PAGE
-            processes.append(
-                MachineProcess(int(name), "", resident, None, max(0, resident - others))
-            )
+    for pid in process.ids(ROOT):
+        # A path object for each of thousands would cost more than the read.
+        words = proc.read_small(f"{ROOT}/proc/{pid}/statm").split()
+        if len(words) > 2 and words[0] != b"0":  # of a kernel thread all numbers are 0
+            resident, others = int(words[1]) * PAGE, int(words[2]) * PAGE
+            processes.append(MachineProcess(pid, "", resident, None, max(0, resident - others)))
     processes.sort(key=lambda one: -one.resident_bytes)
     named = processes[:_PROCESSES_MAX]
     for i, one in enumerate(named):
-        named[i] = replace(one, command=files.text(ROOT / f"proc/{one.pid}/comm") or "")
+        named[i] = replace(one, command=process.command(one.pid, ROOT))
     return [*named, *processes[_PROCESSES_MAX:]]
-
-
-def _statm(pid: str) -> str:
-    """A path object for each of thousands would cost more than the read."""
-    return proc.read_small(f"{ROOT}/proc/{pid}/statm").decode("ascii")
 
 
 def _in_time(work: Callable[[], object]) -> bool:
@@ -300,7 +295,7 @@ def _members(held: Sequence[MachineProcess], read: list[MachineProcess]) -> None
         if one.resident_bytes > left:
             continue  # the others may be read all the same
         left -= one.resident_bytes
-        sums = files.known(lambda one=one: process.rollup(one.pid))  # type: ignore[misc]
+        sums = files.known(process.rollup, one.pid)
         if sums and "Pss" in sums:
             anonymous = sums.get("Pss_Anon", one.anonymous_bytes)
             resident = sums.get("Rss", one.resident_bytes)  # exact; of statm the kernel is behind
@@ -317,7 +312,7 @@ def _complete(
         for one in held
         if one.pid in known or (ROOT / f"proc/{one.pid}").exists()
     ]
-    return sorted(found, key=_held)
+    return sorted(found, key=lambda one: -one.counted_bytes)
 
 
 def _stuck(*, slow: bool, slow_mounts: bool) -> Iterator[Unlooked]:
@@ -328,18 +323,13 @@ def _stuck(*, slow: bool, slow_mounts: bool) -> Iterator[Unlooked]:
         yield Unlooked("which mounts of tmpfs hold it", why, None, None)
 
 
-def _held(one: MachineProcess) -> int:
-    return -(one.resident_bytes if one.proportional_bytes is None else one.proportional_bytes)
-
-
 def _slab() -> list[Part]:
     """What each cache holds, full or not; none to an ordinary user."""
     found = []
-    for line in proc.lines(files.text(ROOT / "proc/slabinfo") or "")[2:]:
-        words = line.split()
+    for words in files.rows(ROOT / "proc/slabinfo")[2:]:
         if "slabdata" in words and len(words) > words.index("slabdata") + 2:
             slabs = int(words[words.index("slabdata") + 2])
-            found.append(Part(words[0], slabs * int(words[5]) * _PAGE))
+            found.append(Part(words[0], slabs * int(words[5]) * PAGE))
     return sorted(found, key=lambda one: -one.bytes)
 
 
@@ -352,11 +342,10 @@ def _drops(cache: str) -> bool:
 def _vmalloc(now: Mapping[str, int]) -> tuple[list[Part], int | None]:
     """By caller, and in all without kernel stacks, which are vmalloc's too (CONFIG_VMAP_STACK)."""
     sums: Counter[str] = Counter()
-    for line in proc.lines(files.text(ROOT / "proc/vmallocinfo") or ""):
-        words = line.split()
+    for words in files.rows(ROOT / "proc/vmallocinfo"):
         pages = next((word[6:] for word in words if word.startswith("pages=")), "")
         if pages.isdigit() and "vmap" not in words and len(words) > 2:
-            sums[words[2].partition("+")[0]] += int(pages) * _PAGE
+            sums[words[2].partition("+")[0]] += int(pages) * PAGE
     callers = [Part(*one) for one in sums.most_common() if not _OF_STACKS.search(one[0])]
     counted = now.get("VmallocUsed", 0) or sum(sums.values())  # 0 from Linux 4.4 to 5.2
     stacks = now.get("KernelStack", 0)
@@ -371,7 +360,7 @@ def _tmpfs(pids: Sequence[int]) -> Mapping[int, tuple[int, TmpfsUse]]:
     seen: set[str] = set()
     mounts: dict[int, tuple[int, TmpfsUse]] = {}
     for pid in (os.getpid(), *pids):
-        space = files.known(lambda pid=pid: str((ROOT / f"proc/{pid}/ns/mnt").readlink()))  # type: ignore[misc]
+        space = target_of(ROOT / f"proc/{pid}/ns/mnt")
         if space is None or space in seen or len(seen) >= _SPACES_MAX:
             continue
         seen.add(space)
@@ -381,10 +370,6 @@ def _tmpfs(pids: Sequence[int]) -> Mapping[int, tuple[int, TmpfsUse]]:
             if about is not None:
                 mounts.setdefault(about.st_dev, (pid, one))
     return dict(sorted(mounts.items(), key=lambda one: -one[1][1].used_bytes)[:_NAMED])
-
-
-def _descriptors(pid: int) -> Mapping[int, str]:
-    return files.known(lambda: process.descriptors(pid)) or {}
 
 
 def _with_unheld(
@@ -402,7 +387,7 @@ def _with_unheld(
     unread: set[int] = set()
 
     def read() -> None:
-        links = {pid: read_before.get(pid) or _descriptors(pid) for pid in pids}
+        links = {pid: read_before.get(pid) or descriptors(pid) for pid in pids}
         in_use.update(_opened(links, listed or {}))
         unread.update(pid for pid, of in links.items() if len(of) >= process.DESCRIPTORS_READ)
         unread.update(_mapped(pids, listed or {}, in_use))
@@ -419,11 +404,11 @@ def _sees_all() -> bool:
 
 
 def _opened(
-    descriptors: Mapping[int, Mapping[int, str]], listed: tmpfs_files.Files
+    held: Mapping[int, Mapping[int, str]], listed: tmpfs_files.Files
 ) -> Iterator[tuple[int, int]]:
     """Files with the names of these that processes have open: a mount has other paths elsewhere."""
     named, devices = _by_name(listed)
-    for pid, links in descriptors.items():
+    for pid, links in held.items():
         for number, link in links.items():
             name = link.rpartition("/")[2]
             if link.startswith("/") and name in named:
@@ -462,9 +447,7 @@ def _mapped(
                 in_use.update(named.get(os.fsdecode(name), ()))
 
 
-def _shared(
-    descriptors: Mapping[int, Mapping[int, str]], devices: Container[int]
-) -> Iterator[Part]:
+def _shared(held: Mapping[int, Mapping[int, str]], devices: Container[int]) -> Iterator[Part]:
     """Shared memory that no mount of these devices shows."""
     segments = 0
     for words in sysvipc.rows(os.getpid(), "shm") or ():
@@ -472,8 +455,8 @@ def _shared(
     if segments:
         yield Part("System V segments", segments)
     sizes: dict[tuple[int, int], int] = {}
-    for pid, held in descriptors.items():
-        sizes.update(memory_held_open.nameless(memory_held_open.read(pid, held)))
+    for pid, links in held.items():
+        sizes.update(memory_held_open.nameless(memory_held_open.read(pid, links)))
     unshown = sum(size for (device, _), size in sizes.items() if device not in devices)
     if unshown:
         yield Part("open memfds and deleted files of tmpfs", unshown)

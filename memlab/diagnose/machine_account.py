@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from memlab.diagnose import account, finding, removed_groups, tmpfs_files
+from memlab.diagnose import account, removed_groups, tmpfs_files
 from memlab.diagnose.account import Account, Line, Part
 from memlab.diagnose.finding import (
     COSTLY,
     NOTE,
     Fact,
     Finding,
+    FindingRow,
     LineRow,
     facts,
     share,
@@ -235,23 +236,21 @@ def _of_line(seen: MachineLook, row: LineRow, value: float) -> Finding:
     return row.found(value, title)
 
 
-_MACHINE_USED = finding.FindingRow(
-    "machine-used",
-    "stock",
-    "processes, anonymous",
-    "B",
-    "always",
-)
+_MACHINE_USED = FindingRow("machine-used", "stock", "processes, anonymous", "B", "always")
 
 
 def _used(seen: MachineLook) -> Finding:
     """`used` of free(1) less the sum of RSS."""
     whole, resident = of(seen), seen.resident_sum_bytes
     parts = {one.name: one.value for one in whole.lines if one.name in _BESIDE}
+    least_free = seen.min_free_bytes
+    setting = f" (vm.min_free_kbytes is {size(least_free)})" if least_free else ""
     parts |= {
-        f"kept in reserve by the kernel{_by_setting(seen)}": float(seen.reserve_bytes),
+        f"kept in reserve by the kernel{setting}": float(seen.reserve_bytes),
         "in no counter": whole.rest,
     }
+    # The kernel itself sets less: set_recommended_min_free_kbytes() of mm/khugepaged.c.
+    reserves_much = min(least_free, seen.reserve_bytes) > seen.total_bytes * _RESERVE
     least = seen.used_bytes / 50
     most = sorted(((v, n) for n, v in parts.items() if v >= least), reverse=True)[:4]
     named = ", ".join(f"{size(value)} {name}" for value, name in most)
@@ -278,17 +277,8 @@ def _used(seen: MachineLook) -> Finding:
             Fact("files and shared memory that they map", seen.bytes("Mapped"), "B"),
         ),
         line=ANONYMOUS,
-        setting=_RESERVE_SETTING if _reserves_much(seen) else None,
+        setting=_RESERVE_SETTING if reserves_much else None,
     )
-
-
-def _by_setting(seen: MachineLook) -> str:
-    return f" (vm.min_free_kbytes is {size(seen.min_free_bytes)})" if seen.min_free_bytes else ""
-
-
-def _reserves_much(seen: MachineLook) -> bool:
-    """The kernel itself sets less: set_recommended_min_free_kbytes() of mm/khugepaged.c."""
-    return min(seen.min_free_bytes, seen.reserve_bytes) > seen.total_bytes * _RESERVE
 
 
 _RESERVE_SETTING = (
@@ -297,14 +287,10 @@ _RESERVE_SETTING = (
 )
 
 
-_MACHINE_LOW = finding.FindingRow(
-    "machine-low",
-    "stock",
-    "free",
-    "1",
-    "less than a tenth of MemTotal is available without swap",
+_MACHINE_LOW = FindingRow(
+    "machine-low", "stock", "free", "1", "less than a tenth of MemTotal is available without swap",
     experiments=("reclaim-or-kill",),
-)
+)  # fmt: skip
 
 
 def _low(seen: MachineLook) -> Iterator[Finding]:
@@ -321,15 +307,12 @@ def _low(seen: MachineLook) -> Iterator[Finding]:
         )
 
 
-_MACHINE_HUGE_PAGES = finding.FindingRow(
-    "machine-huge-pages",
-    "stock",
-    "huge pages",
-    "B",
+_MACHINE_HUGE_PAGES = FindingRow(
+    "machine-huge-pages", "stock", "huge pages", "B",
     "64 MiB and 2 % of MemTotal wait in the pool of huge pages",
-    setting="a smaller vm.nr_hugepages",
+    "a smaller vm.nr_hugepages",
     experiments=("thp-cost",),
-)
+)  # fmt: skip
 
 
 def _idle_huge_pages(seen: MachineLook) -> Iterator[Finding]:
@@ -345,23 +328,14 @@ def _idle_huge_pages(seen: MachineLook) -> Iterator[Finding]:
         )
 
 
-_MACHINE_COUNTED_TWICE = finding.FindingRow(
-    "machine-counted-twice",
-    "stock",
-    "rest",
-    "B",
+_MACHINE_COUNTED_TWICE = FindingRow(
+    "machine-counted-twice", "stock", "rest", "B",
     "counters add up to 64 MiB and 1 % more than MemTotal",
-)
-
-
-_MACHINE_UNEXPLAINED = finding.FindingRow(
-    "machine-unexplained",
-    "stock",
-    "rest",
-    "B",
-    "64 MiB and 2 % of MemTotal are in no counter",
-    setting="page_owner=on at boot says who asked for each page",
-)
+)  # fmt: skip
+_MACHINE_UNEXPLAINED = FindingRow(
+    "machine-unexplained", "stock", "rest", "B", "64 MiB and 2 % of MemTotal are in no counter",
+    "page_owner=on at boot says who asked for each page",
+)  # fmt: skip
 
 
 def _rest(seen: MachineLook) -> Iterator[Finding]:
@@ -402,14 +376,11 @@ _GROWS: tuple[tuple[str, Callable[[MachineLook], int]], ...] = (
 )
 
 
-_MACHINE_GROWS = finding.FindingRow(
-    "machine-grows",
-    "stock",
-    "the line that grew most",
-    "B/s",
+_MACHINE_GROWS = FindingRow(
+    "machine-grows", "stock", "the line that grew most", "B/s",
     "a line grows by 8 MiB and an eighth of 1 % of MemTotal",
-    setting="a longer look (--seconds 60)",
-)
+    "a longer look (--seconds 60)",
+)  # fmt: skip
 
 
 def _grows(seen: MachineLook) -> Iterator[Finding]:
@@ -450,9 +421,6 @@ def members(seen: MachineLook) -> Iterator[str]:
         )
     more = seen.processes - len(seen.members[:5])
     if more > 0:
-        rest = seen.proportional_sum_bytes - sum(
-            one.resident_bytes if one.proportional_bytes is None else one.proportional_bytes
-            for one in seen.members[:5]
-        )
+        rest = seen.proportional_sum_bytes - sum(one.counted_bytes for one in seen.members[:5])
         yield f"  and {more:,} more, {size(rest)} together"
     yield ""

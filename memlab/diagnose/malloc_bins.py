@@ -55,10 +55,7 @@ class Budget:
 
 
 def free_pieces(
-    memory: MemoryFiles,
-    parts: Sequence[Part],
-    mappings: Sequence[process.Mapping],
-    budget: Budget,
+    memory: MemoryFiles, parts: Sequence[Part], mappings: Sequence[process.Mapping], budget: Budget
 ) -> list[Piece]:
     """All free pieces of these heaps. Raises `Unlisted` and `TooManyFree`."""
     pieces: list[Piece] = []

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from memlab.diagnose.kernel_numbers import rights
 from memlab.diagnose.mapping_list import MappingList
 from memlab.diagnose.pages import Pages
 from memlab.diagnose.snapshot import Snapshot
@@ -21,7 +20,6 @@ _LOCKED_BYTES = 1 << 20  # of less no finding asks where it is
 # Reading a mapping's block of smaps costs some 60 us.
 _READ_MAPPINGS_MAX = 1000
 _THP = ROOT / "sys/kernel/mm/transparent_hugepage/enabled"
-_CAP_IPC_LOCK = 14  # linux/capability.h: its holder has no limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,16 +34,14 @@ class Memory:
     swapped_bytes: int
     locked_bytes: int
     """Of locked mappings, whether their pages are there or not (VmLck)."""
-    lockable_bytes: int | None
-    """RLIMIT_MEMLOCK; None for unlimited, as for a holder of CAP_IPC_LOCK."""
     locked_resident_bytes: int | None
     """All that is resident in locked mappings, whoever shares it. `Locked` in smaps is the
     process's proportional share of it."""
     locked_share_bytes: int | None
     """That share; None where smaps was not read, for its cost."""
-    locked_stacks_bytes: int | None
-    locked_stacks_count: int | None
-    """Stacks of threads among the locked mappings."""
+    locked_stacks_bytes: int
+    locked_stacks_count: int
+    """Stacks of threads among the locked mappings; 0 where these are not known."""
     pinned_bytes: int
     """VmPin: for RDMA, VFIO, io_uring's buffers, and rings of perf events."""
     huge_bytes: int | None
@@ -61,12 +57,7 @@ class Memory:
 
 
 def read(
-    pid: int,
-    now: Snapshot,
-    listed: MappingList,
-    seen: Pages | None,
-    *,
-    thorough: bool = False,
+    pid: int, now: Snapshot, listed: MappingList, seen: Pages | None, *, thorough: bool = False
 ) -> tuple[Memory, tuple[str, ...], tuple[Unlooked, ...]]:
     """What it holds, what is not seen of it, and what is not looked at unless `thorough`. Sums over
     a sample of its mappings count by its share of all virtual memory."""
@@ -84,11 +75,10 @@ def read(
         shmem_bytes=now.bytes("RssShmem") or 0,
         swapped_bytes=swapped,
         locked_bytes=locked,
-        lockable_bytes=_lockable(pid, now),
         locked_resident_bytes=locked_resident,
         locked_share_bytes=locked_share,
-        locked_stacks_bytes=_size(locked_stacks),
-        locked_stacks_count=None if locked_stacks is None else len(locked_stacks),
+        locked_stacks_bytes=sum(s.size_bytes for s in locked_stacks or ()),
+        locked_stacks_count=len(locked_stacks or ()),
         pinned_bytes=now.bytes("VmPin") or 0,
         huge_bytes=huge,
         hugetlb_bytes=now.bytes("HugetlbPages") or 0,
@@ -111,7 +101,7 @@ def _huge(
     if not thorough and held_bytes > _WALKED_BYTES_MAX:
         why = "calls of the process that map memory would wait for a walk of its page tables"
         return None, (Unlooked(what, why, held_bytes * _WALK_S_PER_BYTE, "--full"),)
-    sums = files.known(lambda: process.rollup(pid)) or {}
+    sums = files.known(process.rollup, pid) or {}
     if "AnonHugePages" not in sums:
         return None, (Unlooked(what, "its smaps_rollup may not be read: run as root", None, None),)
     return sums["AnonHugePages"], ()
@@ -150,13 +140,3 @@ def _locked_resident(
     if seen is None or seen.locked is None or not seen.locked.value:  # too few for the sample
         return None, None
     return min(locked, round(seen.locked.value * resident)), None
-
-
-def _lockable(pid: int, now: Snapshot) -> int | None:
-    if rights(pid, now.status) >> _CAP_IPC_LOCK & 1:
-        return None
-    return files.known(lambda: process.lockable_bytes(pid))
-
-
-def _size(mappings: Sequence[process.Mapping] | None) -> int | None:
-    return None if mappings is None else sum(mapping.size_bytes for mapping in mappings)

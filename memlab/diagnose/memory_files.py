@@ -8,8 +8,7 @@ from typing import Self
 from memlab.observe.proc import ROOT
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
-IS_PRESENT = bytes(top >> 7 for top in range(256))
-"""Of the highest byte of an entry of a page table 1 if the page is resident, to translate many."""
+_IS_PRESENT = bytes(top >> 7 for top in range(256))  # by the highest byte of an entry
 
 
 class MemoryFiles:
@@ -35,6 +34,10 @@ class MemoryFiles:
     def page_table(self, first: int, count: int) -> bytes:
         """Its entries for so many pages."""
         return os.pread(self._pagemap, 8 * count, 8 * first)
+
+    def present(self, first: int, count: int) -> bytes:
+        """Of each page 1 if it is resident."""
+        return self.page_table(first, count)[7::8].translate(_IS_PRESENT)
 
     def content(self, at: int) -> bytes:
         """Of the page at this address; empty if it is not resident, or cannot be read."""

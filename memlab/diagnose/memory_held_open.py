@@ -70,7 +70,7 @@ def read(pid: int, links: Mapping[int, str]) -> MemoryFiles:
 def mounts(pid: int) -> dict[str, tuple[int, str]]:
     """The device and the file system of each mount that a process sees, by its path."""
     places = {}
-    for mount in files.known(lambda: process.mounts(pid, ROOT)) or []:
+    for mount in files.known(process.mounts, pid, ROOT) or []:
         major, _, minor = mount.device.partition(":")
         places[mount.mount_point] = os.makedev(int(major), int(minor)), mount.filesystem
     return places
@@ -106,7 +106,7 @@ def descriptors(pid: int) -> Mapping[int, str] | None:
     gives it without a list."""
     if (open_files(pid, listed=False) or 0) > DESCRIPTORS_MAX:
         return None
-    links = files.known(lambda: process.descriptors(pid, DESCRIPTORS_MAX + 1)) or {}
+    links = files.known(process.descriptors, pid, DESCRIPTORS_MAX + 1) or {}
     return links if len(links) <= DESCRIPTORS_MAX else None
 
 
@@ -140,7 +140,7 @@ def growth(pid: int, memory_files: MemoryFiles, before: Sizes | None, after: Siz
     if most is None or grown[most] <= 0:
         return result
     path = ROOT / f"proc/{pid}/fd/{memory_files[most].number}"
-    use = files.known(lambda: os.statvfs(path))
+    use = files.known(os.statvfs, path)
     bound = use.f_bavail * use.f_frsize if use and use.f_blocks else None
     return replace(result, room_bytes=bound)
 

@@ -110,22 +110,18 @@ def bound_of(pid: int, number: int) -> int | None:
             raise OSError(code, os.strerror(code))
         return ctypes.c_ulong.from_buffer(buffer, _QBYTES_AT).value
 
-    return files.known(lambda: namespaces.inside(pid, "ipc", ask))
+    return files.known(namespaces.inside, pid, "ipc", ask)
 
 
 def posix_rooms(pid: int, links: Mapping[int, str]) -> Iterator[tuple[str, int, int]]:
     """The name of each POSIX queue that it holds open, its messages, and how many it may hold."""
-    with suppress(OSError, AttributeError):  # a libc without mq_getattr
-        get = ctypes.CDLL(None, use_errno=True).mq_getattr
-        pidfd = os.pidfd_open(pid)
-        try:
-            for number in mqueue_files.descriptors(pid, links, _POSIX_MAX):
-                fd = process.take_descriptor(pidfd, number)
-                try:
-                    words = (ctypes.c_long * 8)()  # mq_flags, mq_maxmsg, mq_msgsize, mq_curmsgs
-                    if get(fd, words) == 0:
-                        yield links[number], words[3], words[1]
-                finally:
-                    os.close(fd)
-        finally:
-            os.close(pidfd)
+    with suppress(OSError, AttributeError), process.handle(pid) as pidfd:
+        get = ctypes.CDLL(None, use_errno=True).mq_getattr  # which a libc may lack
+        for number in mqueue_files.read(pid, links, _POSIX_MAX)[0]:
+            fd = process.take_descriptor(pidfd, number)
+            try:
+                words = (ctypes.c_long * 8)()  # mq_flags, mq_maxmsg, mq_msgsize, mq_curmsgs
+                if get(fd, words) == 0:
+                    yield links[number], words[3], words[1]
+            finally:
+                os.close(fd)

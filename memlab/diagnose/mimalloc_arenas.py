@@ -13,7 +13,7 @@ import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from memlab.diagnose.memory_files import IS_PRESENT, PAGE, MemoryFiles
+from memlab.diagnose.memory_files import PAGE, MemoryFiles
 from memlab.observe import process
 
 _SLICE = 64 << 10
@@ -91,9 +91,7 @@ class _ArenaReader(MemoryFiles):
         pages = _SLICE // PAGE
         for at in range(0, len(bits), _CHUNK_BYTES):
             first = start + at * 8 * _SLICE
-            length = 8 * _CHUNK_SLICES * pages
-            entries = os.pread(self._pagemap, length, 8 * (first // PAGE))
-            there = entries[7::8].translate(IS_PRESENT)
+            there = self.present(first // PAGE, _CHUNK_SLICES * pages)
             held += there.count(1) * PAGE
             chunk = int.from_bytes(bits[at : at + _CHUNK_BYTES], "little")
             if chunk and any(there):

@@ -14,7 +14,7 @@ import os
 import re
 import stat
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 
 from memlab.observe import files, namespaces, process
@@ -29,24 +29,20 @@ _AT_FDCWD, _DONT_SYNC, _BASIC, _STATX_BYTES = -100, 0x4000, 0x7FF, 256
 _MODE_AT, _SIZE_AT, _DEVICE_AT = 28, 40, 136  # of struct statx (include/uapi/linux/stat.h)
 
 
-def descriptors(pid: int, links: Mapping[int, str], most: int) -> Iterator[int]:
-    """Those that are queues, of at most so many whose names have no folder."""
-    yield from read(pid, links, most)[0]
-
-
 def read(pid: int, links: Mapping[int, str], most: int) -> tuple[list[int], int]:
-    """Those that are queues; and how many may be some, because the file system of its IPC namespace
-    could not be mounted: an ordinary user may not."""
+    """Those that are queues, of at most so many whose names have no folder; and how many may be
+    some, because the file system of its IPC namespace could not be mounted: an ordinary user may
+    not."""
     names = [n for n, link in links.items() if _PATH.fullmatch(link.removesuffix(process.DELETED))]
     if not names:
         return [], 0
-    mounts = files.known(lambda: process.mounts(pid, ROOT)) or []
+    mounts = files.known(process.mounts, pid, ROOT) or []
     others = {mount.mount_id for mount in mounts if mount.filesystem != _MQUEUE}
     devices = {number: _device(pid, number, others) for number in names[:most]}
     if not any(devices.values()):
         return [], 0
     known = {mount.device for mount in mounts if mount.filesystem == _MQUEUE}
-    namespace = files.known(lambda: namespaces.inside(pid, "ipc", _of_namespace))
+    namespace = files.known(namespaces.inside, pid, "ipc", _of_namespace)
     known.add(namespace or "")
     queues = [number for number, device in devices.items() if device and device in known]
     unknown = [device for device in devices.values() if device and device not in known]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from memlab.diagnose import sockets
-from memlab.observe import files, proc, process
+from memlab.observe import files, process
 from memlab.observe.proc import ROOT
 from memlab.text.printable import printable
 
@@ -173,13 +173,12 @@ def _tables(pid: int) -> Iterator[tuple[str, str, str, str, str]]:
     (proc_pid_net(5))."""
     for protocol in ("TCP", "UDP"):
         for name in (protocol.lower(), f"{protocol.lower()}6"):
-            for line in proc.lines(files.text(ROOT / f"proc/{pid}/net/{name}") or "")[1:]:
-                row = line.split()
+            for row in files.rows(ROOT / f"proc/{pid}/net/{name}")[1:]:
                 if len(row) > 9 and int(row[3], 16) < len(_STATES):
                     port = str(int(row[1].rpartition(":")[2], 16))
                     yield protocol, row[9], _STATES[int(row[3], 16)], port, _address(row[2])
-    for line in proc.lines(files.text(ROOT / f"proc/{pid}/net/unix") or "")[1:]:
-        if len(row := line.split()) > 6:
+    for row in files.rows(ROOT / f"proc/{pid}/net/unix")[1:]:
+        if len(row) > 6:
             yield "Unix", row[6], "", "", ""
 
 

@@ -44,6 +44,7 @@ _CALLS = {
     "lock_sleeps": "sleeps for a lock",
     "compactions": "compactions",
 }
+_quantity, _percent = units.format_quantity, units.format_percent
 LEFT_OUT = "the evidence, the accounts of page faults, limits and time, and the look's cost"
 NOTHING = "nothing to worry about was found"
 
@@ -177,8 +178,8 @@ def _account(account: Account, *, verbose: bool) -> Iterator[str]:
     if not main:
         return
     yield account.title
-    shown = main if verbose or account.total is None else sorted(main, key=_by_size)[:_LINES_SHOWN]
-    shown = [line for line in main if line in shown]
+    largest = sorted(main, key=lambda line: -abs(line.value))[:_LINES_SHOWN]
+    shown = [one for one in main if verbose or account.total is None or one in largest]
     parts = [
         line
         for line in account.lines
@@ -274,10 +275,6 @@ def _used(used: Used | None) -> Iterator[str]:
 
 
 _PART = {"all": "of it", "none": "beside it"}
-
-
-def _by_size(line: Line) -> float:
-    return -abs(line.value)
 
 
 def _row(account: Account, line: Line) -> tuple[str, str, str]:
@@ -447,17 +444,9 @@ def _fact(fact: Fact) -> str:
     return f"{fact.name} {value}"
 
 
-def _quantity(value: float, unit: str) -> str:
-    return units.format_quantity(value, unit)
-
-
 def _size(value: float | None) -> str:
     return "not seen" if value is None else units.format_quantity(value, "B")
 
 
 def _rate(value: float | None) -> str:
     return "not seen" if value is None else units.format_quantity(value, "1/s")
-
-
-def _percent(share: float) -> str:
-    return units.format_percent(share)

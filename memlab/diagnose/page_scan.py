@@ -66,7 +66,8 @@ def parts(
     if held_bytes <= WHOLE_BYTES_MAX or not mappings:  # no mapping: it ended, or is in execve(2)
         return mappings, {}
     virtual = sum(one.size_bytes for one in mappings)
-    share = _halved(min(_SAMPLED_BYTES / held_bytes, _PARTS_MAX * CHUNK / virtual))
+    most = min(_SAMPLED_BYTES / held_bytes, _PARTS_MAX * CHUNK / virtual)
+    share = float(2.0 ** math.floor(math.log2(most)))  # what grows a little has the same parts
     whole = _whole_below([one.size_bytes for one in mappings])
     result: list[process.Mapping] = []
     weights: dict[int, float] = {}
@@ -78,11 +79,6 @@ def parts(
         weights[mapping.start] = mapping.size_bytes / sum(one.size_bytes for one in drawn)
         result += drawn
     return result, weights
-
-
-def _halved(share: float) -> float:
-    """A power of two, at most so much: what grows a little has the same parts as before."""
-    return float(2.0 ** math.floor(math.log2(share)))
 
 
 def _whole_below(sizes: Sequence[int]) -> int:

@@ -114,11 +114,7 @@ class NotSeen(Exception):
 
 
 def read(
-    pid: int,
-    mappings: Sequence[process.Mapping],
-    *,
-    detailed: bool = True,
-    is_sample: bool = False,
+    pid: int, mappings: Sequence[process.Mapping], *, detailed: bool = True, is_sample: bool = False
 ) -> tuple[Pages, dict[str, str]]:
     """The pages, and /proc/PID/status of the moment at which they were counted. `detailed` adds the
     shares; `is_sample`: the mappings are a part of all. Of a sample, the sums are the kernel's
@@ -368,7 +364,7 @@ def _lazyfree(pid: int, resident_bytes: int) -> int | None:
     kernel reads for all pages."""
     if resident_bytes > _WALKED_BYTES_MAX:
         return None
-    return (files.known(lambda: process.rollup(pid)) or {}).get("LazyFree")
+    return (files.known(process.rollup, pid) or {}).get("LazyFree")
 
 
 class _Page(ctypes.Structure):

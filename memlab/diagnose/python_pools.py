@@ -14,10 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import compress
 
-from memlab.diagnose.memory_files import IS_PRESENT, MemoryFiles
+from memlab.diagnose.memory_files import PAGE, MemoryFiles
 from memlab.observe import process
-
-_PAGE = os.sysconf("SC_PAGE_SIZE")
 
 _HEADER = struct.Struct("=I4xQQQIIII")
 _POOLS = (16 << 10, 4 << 10)  # bytes, since 3.10 and before
@@ -116,9 +114,11 @@ class _PoolReader(MemoryFiles):
         """The size of pools of a mapping, if one of some resident places in it is a pool in use."""
         starts = range(-(-mapping.start // _POOLS[0]) * _POOLS[0], mapping.end, _CHUNK)
         for start in starts[:: max(1, len(starts) * _TRIES_PER_CHUNK // tries)]:
-            is_there = self._is_there(start, min(start + _CHUNK, mapping.end))
-            step = _POOLS[0] // _PAGE
-            inside = range(start, start + len(is_there) * _PAGE, step * _PAGE)
+            is_there = self.present(
+                start // PAGE, (min(start + _CHUNK, mapping.end) - start) // PAGE
+            )
+            step = _POOLS[0] // PAGE
+            inside = range(start, start + len(is_there) * PAGE, step * PAGE)
             places = [*compress(inside, is_there[::step])]
             for at in places[:: max(1, len(places) // _TRIES_PER_CHUNK)]:
                 header = self._header(at)
@@ -152,17 +152,12 @@ class _PoolReader(MemoryFiles):
 
     def _places(self, start: int, end: int, pool: int) -> list[tuple[int, int]]:
         """Where a pool may begin on a resident page, and how much of it is resident."""
-        step, is_there = pool // _PAGE, self._is_there(start, end)
+        step, is_there = pool // PAGE, self.present(start // PAGE, (end - start) // PAGE)
         return [
-            (start + i * _PAGE, is_there.count(1, i, i + step) * _PAGE)
+            (start + i * PAGE, is_there.count(1, i, i + step) * PAGE)
             for i in range(0, len(is_there) - step + 1, step)
             if is_there[i]
         ]
-
-    def _is_there(self, start: int, end: int) -> bytes:
-        """Of each page 1 if it is resident."""
-        entries = os.pread(self._pagemap, 8 * ((end - start) // _PAGE), 8 * (start // _PAGE))
-        return entries[7::8].translate(IS_PRESENT)
 
     def _header(self, at: int) -> bytes:
         return os.pread(self._memory, _HEADER.size, at)

@@ -10,13 +10,13 @@ those below it that exist, and of the removed ones; of v2 a group above others h
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from memlab.diagnose import group, tree
 from memlab.diagnose.call_facts import shown
 from memlab.diagnose.finding import NOTE, Fact, Finding, FindingRow, facts, size
-from memlab.observe import cgroup, files, proc
+from memlab.observe import cgroup, files
 from memlab.observe.proc import ROOT
 
 _FOLDERS_MAX = 5000
@@ -48,7 +48,7 @@ def read() -> tuple[RemovedGroups | None, str]:
         return None, ""
     if not group.has_host_paths():
         return None, "this program sees a part of the cgroups"
-    listed = _of_controller() if version == "1" else None
+    listed = _number("cgroups", "memory", 2) if version == "1" else None  # removed ones too
     below, whole = tree.folders(mount, _FOLDERS_MAX)
     if not whole and len(below) < _FOLDERS_MAX:
         return None, "this user may not list all memory cgroups"
@@ -66,21 +66,23 @@ def read() -> tuple[RemovedGroups | None, str]:
     if version == "2":
         charged.pop(mount, None)  # processes of no group are charged to it
     charged = {path: value for path, value in charged.items() if value >= _BATCHES_BYTES}
-    by = charged if version == "1" else {path: _own_dying(path, own) for path, own in above.items()}
+    by = charged
+    if version == "2":  # removed ones directly below: no existing group lies between
+        counts = {path: _dying(path) or 0 for path in above}
+        by = {path: counts[path] - sum(map(counts.__getitem__, own)) for path, own in above.items()}
     most = max(by, key=lambda path: by[path], default=mount)
     where = "" if most == mount else str(most.relative_to(mount))
-    return RemovedGroups(
-        count, len(below) + 1, version, sum(charged.values()), where, _slab_each()
+    slab_each = _number("slabinfo", "mem_cgroup", 3)
+    return replace(
+        result, charged_bytes=sum(charged.values()), most_below=where, slab_each_bytes=slab_each
     ), ""
 
 
-def _of_controller() -> int | None:
-    """Groups of v1, removed ones too."""
-    for line in proc.lines(files.text(ROOT / "proc/cgroups") or ""):
-        words = line.split()
-        if words[:1] == ["memory"] and len(words) > 2 and words[2].isdecimal():
-            return int(words[2])
-    return None
+def _number(file: str, name: str, column: int) -> int | None:
+    """Of the row of this name, in a table of /proc."""
+    rows = (words for words in files.rows(ROOT / "proc" / file) if words[:1] == [name])
+    numbers = (words[column] for words in rows if len(words) > column)
+    return next((int(number) for number in numbers if number.isdecimal()), None)
 
 
 def _dying(path: Path) -> int | None:
@@ -94,11 +96,6 @@ def _children(mount: Path, below: Sequence[Path]) -> Mapping[Path, Sequence[Path
     for path in below:
         result[path.parent].append(path)
     return result
-
-
-def _own_dying(path: Path, below: Sequence[Path]) -> int:
-    """Removed groups directly below this one: no existing group lies between."""
-    return (_dying(path) or 0) - sum(_dying(child) or 0 for child in below)
 
 
 def _charged(path: Path, below: Sequence[Path], version: str) -> int:
@@ -122,22 +119,11 @@ def _in_pages(counts: Mapping[str, int], version: str, begin: str = "") -> int:
     return sum(counts.get(f"{begin}{name}", 0) for name in _PAGES[version])
 
 
-def _slab_each() -> int | None:
-    for line in proc.lines(files.text(ROOT / "proc/slabinfo") or ""):
-        words = line.split()
-        if words[:1] == ["mem_cgroup"] and len(words) > 3 and words[3].isdecimal():
-            return int(words[3])
-    return None
-
-
 REMOVED_GROUPS = FindingRow(
-    "machine-removed-groups",
-    "stock",
-    "per-CPU memory",
-    "count",
+    "machine-removed-groups", "stock", "per-CPU memory", "count",
     "1,000 memory cgroups that were removed and that something keeps",
     experiments=("memcg-accounting",),
-)
+)  # fmt: skip
 _TRIED = {
     "1": "echo 0 > memory.force_empty in a group before its rmdir",
     "2": "echo SIZE > memory.reclaim in a group before its rmdir (Linux 5.19; SIZE: its "

@@ -66,8 +66,8 @@ class Room:
 
 def pinned_of_user(pid: int, status: Mapping[str, str]) -> Iterator[Room]:
     """What all processes of its user have pinned: io_uring and perf events count by user."""
-    text = files.known(lambda: proc.read(ROOT / f"proc/{pid}/limits")) or ""
-    most = files.known(lambda: process.parse_limit(text, "Max locked memory")) if text else None
+    text = files.known(proc.read, ROOT / f"proc/{pid}/limits") or ""
+    most = files.known(process.parse_limit, text, "Max locked memory") if text else None
     if most is None or kernel_numbers.rights(pid, status) >> 14 & 1:  # CAP_IPC_LOCK
         return
     uid = status.get("Uid", "0").split()[0]
@@ -104,11 +104,11 @@ def limits(
 def _limits(
     pid: int, status: Mapping[str, str], mappings: int, main_stack_bytes: int | None
 ) -> Iterator[Room]:
-    text = files.known(lambda: proc.read(ROOT / f"proc/{pid}/limits")) or ""
+    text = files.known(proc.read, ROOT / f"proc/{pid}/limits") or ""
     capable = kernel_numbers.rights(pid, status)
 
     def soft(name: str) -> int | None:
-        return files.known(lambda: process.parse_limit(text, name)) if text else None
+        return files.known(process.parse_limit, text, name) if text else None
 
     most = files.number(ROOT / "proc/sys/vm/max_map_count")
     if most:
@@ -170,7 +170,7 @@ def _tasks(pid: int, status: Mapping[str, str], most: int | None, capable: int) 
     uid = status.get("Uid", "0").split()[0]
     if most is not None and uid != "0" and not capable >> 21 & 1 and not capable >> 24 & 1:
         # CAP_SYS_ADMIN and CAP_SYS_RESOURCE have no limit (kernel/fork.c, copy_process()).
-        used = _threads_of(uid)
+        used = _sum_of_user(uid, _threads)
         if used is not None:
             yield Room("RLIMIT_NPROC", used, most, "count", fails)
     everything = files.number(ROOT / "proc/sys/kernel/threads-max")
@@ -193,7 +193,7 @@ def _ids(status: Mapping[str, str], threads: int, fails: str) -> Iterator[Room]:
             place, unread = "memlab's PID namespace", "kernel.pid_max of its PID namespace"
         here = files.known((ROOT / "proc/self/ns/pid").readlink)
         if here is not None and str(here) != _FIRST_PIDS:
-            inside = _sum_of_processes(lambda other: int(other.get("Threads", "0")))
+            inside = _sum_of_processes(_threads)
             if inside is None:
                 return
             threads = inside
@@ -220,9 +220,8 @@ def frozen(pid: int) -> bool:
     )
 
 
-def _threads_of(uid: str) -> int | None:
-    """Threads of all processes of a user."""
-    return _sum_of_user(uid, lambda status: int(status.get("Threads", "0")))
+def _threads(status: Mapping[str, str]) -> int:
+    return int(status.get("Threads", "0"))
 
 
 def _sum_of_user(uid: str, of: Callable[[Mapping[str, str]], int]) -> int | None:
@@ -234,11 +233,11 @@ def _sum_of_user(uid: str, of: Callable[[Mapping[str, str]], int]) -> int | None
 
 def _sum_of_processes(of: Callable[[Mapping[str, str]], int]) -> int | None:
     total = 0
-    entries = [name for name in files.names(ROOT / "proc") if name.isdecimal()]
-    if len(entries) > _USERS_PROCESSES_MAX:
+    pids = process.ids(ROOT)
+    if len(pids) > _USERS_PROCESSES_MAX:
         return None
-    for name in entries:
-        status = files.known(lambda name=name: proc.status(name))  # type: ignore[misc]
+    for pid in pids:
+        status = files.known(proc.status, pid)
         total += of(status) if status else 0
     return total
 
@@ -306,7 +305,7 @@ def tmpfs(pid: int) -> Sequence[TmpfsUse]:
     """The mounts of tmpfs that hold most, as the process sees them. Over one may lie another mount,
     which answers at its path: then nothing is read of it."""
     found: dict[str, TmpfsUse] = {}
-    for mount in files.known(lambda: process.mounts(pid, ROOT)) or []:
+    for mount in files.known(process.mounts, pid, ROOT) or []:
         if mount.filesystem not in _TMPFS:
             continue
         path = ROOT / f"proc/{pid}/root" / mount.mount_point.lstrip("/")

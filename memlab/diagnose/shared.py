@@ -80,10 +80,7 @@ def kind_of(path: str) -> str | None:
 
 
 def uses(
-    pid: int,
-    mappings: Sequence[process.Mapping],
-    resident: Mapping[int, int],
-    shmem_bytes: int = 0,
+    pid: int, mappings: Sequence[process.Mapping], resident: Mapping[int, int], shmem_bytes: int = 0
 ) -> tuple[SharedUse, ...]:
     """By kind, the largest first; `resident`: pages of files by the start of the mapping. If these
     kinds do not explain `shmem_bytes`, files of other mounts of tmpfs are looked for."""
@@ -111,7 +108,7 @@ def _elsewhere(
     pid: int, mappings: Sequence[process.Mapping], resident: Mapping[int, int]
 ) -> Iterator[tuple[str, process.Mapping]]:
     """Mappings of files on a tmpfs that is mounted elsewhere than at /dev/shm."""
-    mounts = files.known(lambda: process.mounts(pid, ROOT)) or []
+    mounts = files.known(process.mounts, pid, ROOT) or []
     kinds = {mount.mount_point: mount.filesystem for mount in mounts}
     for one in mappings:
         if not one.path.startswith("/") or kind(one) or not resident.get(one.start):
@@ -156,7 +153,7 @@ def kinds(pids: Sequence[int]) -> dict[str, int]:
     """What these processes map of shared memory by kind, each object once."""
     found: dict[tuple[int, int], tuple[str, int]] = {}
     for pid in pids:
-        mappings = files.known(lambda pid=pid: process.maps(pid)) or []  # type: ignore[misc]
+        mappings = files.known(process.maps, pid) or []
         behind = objects(pid, mappings) or {}
         has_segments = any(name == SYSTEM_V for name, _ in behind.values())
         removed_ids = _removed_segments(pid) if has_segments else frozenset()
@@ -180,10 +177,10 @@ def _removed_segments(pid: int) -> frozenset[int]:
 def mapped_once(pid: int) -> int:
     """What it maps of tmpfs and shared memory and is resident; 0 if that may be less, because a
     part of a file is mapped twice, and counts twice."""
-    status = files.known(lambda: proc.status(pid)) or {}
+    status = files.known(proc.status, pid) or {}
     resident = proc.status_bytes(status, "RssShmem") or 0
     reached: dict[tuple[str, int], int] = {}
-    mappings = (files.known(lambda: process.maps(pid)) or []) if resident else []
+    mappings = (files.known(process.maps, pid) or []) if resident else []
     for one in sorted(mappings, key=lambda one: one.offset_bytes):
         if not one.permissions.endswith("s") and kind(one) is None:
             continue  # parts of a program's file share a page at their ends
@@ -248,6 +245,6 @@ def attaching(numbers: Sequence[int], pids: Sequence[int]) -> list[int]:
         for pid in pids
         if any(
             one.inode in wanted and kind(one) == SYSTEM_V
-            for one in files.known(lambda pid=pid: process.maps(pid)) or []  # type: ignore[misc]
+            for one in files.known(process.maps, pid) or []
         )
     ]

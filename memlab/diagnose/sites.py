@@ -127,7 +127,7 @@ class Sampling:
             lost += more
             ordered += _ordered(of_ring, self._period)
             pairs += max(0, len(of_ring) - 1)
-        mappings = (files.known(lambda: process.maps(pid)) or []) if faults else []
+        mappings = (files.known(process.maps, pid) or []) if faults else []
         sites = _sites(faults, lost, mappings, partial(_functions, pid))
         return sites and replace(sites, in_order=ordered / max(1, pairs))
 

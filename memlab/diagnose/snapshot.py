@@ -52,15 +52,13 @@ class Snapshot:
 def take(pid: int, limit: cgroup.MemoryLimit | None) -> Snapshot:
     """Raises `OSError` where the process has ended."""
     io = group.pairs_of(files.text(proc.ROOT / f"proc/{pid}/io") or "", ":")
-    interrupts = files.known(lambda: proc.read(proc.ROOT / "proc/interrupts"))
+    interrupts = files.known(proc.read, proc.ROOT / "proc/interrupts")
     return Snapshot(
         at_s=time.monotonic(),
         stat=process.stat(pid),
         status=proc.status(pid),
         interrupts=process.parse_interrupts_by_cpu(interrupts, "TLB") if interrupts else None,
-        group=files.known(lambda: group.charge(limit.group, limit.version, limit_name=limit.name))
-        if limit
-        else None,
+        group=files.known(group.charge_of, limit) if limit else None,
         machine=files.known(proc.meminfo) or {},
         read_bytes=io.get("read_bytes"),
     )

@@ -21,13 +21,10 @@ _BUFFER = "receive buffers"
 _OPTION, _MAXIMUM = "SO_RCVBUF", "net.core.rmem_max"
 
 _SOCKETS_DROP = FindingRow(
-    "sockets-drop",
-    "limits",
-    _BUFFER,
-    "1/s",
+    "sockets-drop", "limits", _BUFFER, "1/s",
     "its UDP, raw, packet or netlink sockets drop 1 message per second",
-    setting="a reader that keeps up; a larger SO_RCVBUF",
-)
+    "a reader that keeps up; a larger SO_RCVBUF",
+)  # fmt: skip
 
 
 def findings(look: Look) -> Iterator[Finding]:

@@ -16,16 +16,17 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from memlab.observe import files, namespaces, proc, process
+from memlab.diagnose.kernel_numbers import target_of
+from memlab.diagnose.memory_files import PAGE
+from memlab.observe import files, namespaces, process
 from memlab.observe.proc import ROOT
 
-_PAGE = os.sysconf("SC_PAGE_SIZE")
 _NETLINK_SOCK_DIAG, _BY_FAMILY, _DUMP = 4, 20, 0x301
 _DONE, _ERROR = 3, 2
 _MESSAGE = struct.Struct("=IHHII")
 _INET, _UNIX = struct.Struct("=BBBBI48x"), struct.Struct("=BBHIIIII")
-_INET_SKMEMINFO, _UNIX_MEMINFO = 7, 5  # attributes of an answer
-_INET_BACKLOG_AT, _INET_INODE_AT, _INET_BYTES, _UNIX_INODE_AT, _UNIX_BYTES = 56, 68, 72, 4, 16
+_INET_BACKLOG_AT, _INET_BYTES, _INET_SKMEMINFO = 56, 72, 7
+_UNIX_INODE_AT, _UNIX_BYTES, _UNIX_MEMINFO = 4, 16, 5
 _SHOW_MEMINFO = 0x20  # UDIAG_SHOW_MEMINFO
 _SHOW_ALL = _SHOW_MEMINFO | 0x15  # names, peers, and how long queues are
 _UNIX_NAME, _UNIX_PEER, _UNIX_RQLEN = 0, 2, 4
@@ -33,12 +34,15 @@ _SHOW_QUEUE = 0x10  # UDIAG_SHOW_RQLEN
 _DATAGRAM = 2  # SOCK_DGRAM
 _LISTENS, _CONNECTED = 10, (1, 8)  # TCP_LISTEN; TCP_ESTABLISHED and TCP_CLOSE_WAIT
 _ANY = bytes(16)
-_PACKET, _PACKET_BYTES, _PACKET_INODE_AT = struct.Struct("=BBHIIII"), 16, 4
+_PACKET, _PACKET_BYTES = struct.Struct("=BBHIIII"), 16
 _SHOW_RINGS, _PACKET_SHOW_MEMINFO = 4, 0x10
-_PACKET_RINGS, _PACKET_MEMINFO = (2, 3), 6
+_PACKET_RINGS = 2, 3
 _NETLINK = struct.Struct("=BBHIIII")
-_ALL_PROTOCOLS, _NETLINK_SHOW_MEMINFO, _NETLINK_MEMINFO = 0xFF, 1, 0  # netlink_diag.h
-_NETLINK_INODE_AT, _NETLINK_BYTES = 16, 28
+_ALL_PROTOCOLS, _NETLINK_SHOW_MEMINFO = 0xFF, 1
+# Where an answer has the inode, how long its head is, and which attribute has the memory.
+_OF_INET = 68, _INET_BYTES, _INET_SKMEMINFO
+_OF_UNIX = _UNIX_INODE_AT, _UNIX_BYTES, _UNIX_MEMINFO
+_OF_NETLINK, _OF_PACKET = (16, 28, 0), (4, _PACKET_BYTES, 6)
 _SPACES_MAX = 16  # network namespaces of a machine
 _EACH_MAX, _MANY = 20, 20_000
 """A list of over so many sockets, of which the process has under a 20th, is not read."""
@@ -187,7 +191,7 @@ def readings(pid: int, links: Mapping[int, str]) -> Readings:
     by_inode = {inode: queue for inode, queue in by_inode.items() if inode in inodes}
     missing = [number for number, link in links.items()
                if link.startswith("socket:[") and int(link[8:-1]) not in by_inode]  # fmt: skip
-    now = files.known(lambda: process.descriptors(pid)) or {} if missing else {}
+    now = files.known(process.descriptors, pid) or {} if missing else {}
     inodes -= {int(links[number][8:-1]) for number in missing if now.get(number) != links[number]}
     by_inode |= {int(links[number][8:-1]): queue for number, queue in _alone(pid, missing)}
     why = why if len(by_inode) < len(inodes) else ""
@@ -215,8 +219,7 @@ def _of_process(
 
 def count_of_machine(pid: int) -> int:
     """The sockets of its network namespace; 0 if it is not read."""
-    text = files.text(ROOT / f"proc/{pid}/net/sockstat") or ""
-    first = next(iter(proc.lines(text)), "").split()
+    first = next(iter(files.rows(ROOT / f"proc/{pid}/net/sockstat")), [])
     return int(first[2]) if len(first) > 2 and first[2].isdigit() else 0
 
 
@@ -330,21 +333,13 @@ def _is_full(queue: Queue) -> bool:
 def _alone(pid: int, numbers: Sequence[int]) -> Iterator[tuple[int, Queue]]:
     """Those that no table has, as of a socket that is bound to nothing yet: a few are read by a
     descriptor of our own, for some microseconds (pidfd_getfd(2), SO_MEMINFO)."""
-    with suppress(OSError):
-        pidfd = os.pidfd_open(pid)
-        try:
-            for number in numbers[:_ALONE_MAX]:
-                with suppress(OSError):
-                    yield number, _by_descriptor(pidfd, number)
-        finally:
-            os.close(pidfd)
-
-
-def _by_descriptor(pidfd: int, number: int) -> Queue:
-    fd = process.take_descriptor(pidfd, number)
-    with socket.socket(fileno=fd) as one:
-        raw = one.getsockopt(socket.SOL_SOCKET, _SO_MEMINFO, 36)
-        return _queue(raw, "packet" if one.family == socket.AF_PACKET else "")
+    with suppress(OSError), process.handle(pid) as pidfd:
+        for number in numbers[:_ALONE_MAX]:
+            with suppress(OSError):
+                with socket.socket(fileno=process.take_descriptor(pidfd, number)) as one:
+                    raw = one.getsockopt(socket.SOL_SOCKET, _SO_MEMINFO, 36)
+                    kind = "packet" if one.family == socket.AF_PACKET else ""
+                yield number, _queue(raw, kind)
 
 
 # Tables of /proc/PID/net, for kernels without a module of sock_diag: the columns of what is
@@ -358,8 +353,7 @@ _COLUMNS: dict[str, tuple[int, int | None, int | None, int]] = {
 def _tables(pid: int) -> Iterator[tuple[int, Queue]]:
     """As `_listed`, without what is reserved."""
     for name in (*_PAIRS, *_COLUMNS):
-        for line in proc.lines(files.text(ROOT / f"proc/{pid}/net/{name}") or "")[1:]:
-            words = line.split()
+        for words in files.rows(ROOT / f"proc/{pid}/net/{name}")[1:]:
             try:
                 if name in _PAIRS:
                     sent, received = (int(word, 16) for word in words[4].split(":"))
@@ -388,9 +382,7 @@ def _listed(asked: socket.socket) -> Iterator[tuple[int, Queue]]:
         for protocol, kind in kinds.items():
             wanted = 1 << (_INET_SKMEMINFO - 1)
             request = _INET.pack(family, protocol, wanted, 0, 0xFFFF_FFFF)
-            for body in _bodies(asked, request, _INET_BYTES):
-                (inode,) = struct.unpack_from("=I", body, _INET_INODE_AT)
-                queue = _queue(_attribute(body[_INET_BYTES:], _INET_SKMEMINFO), kind)
+            for inode, body, queue in _answers(asked, request, kind, _OF_INET):
                 wanted_states = (_LISTENS,) if inode else _CONNECTED
                 if kind == "TCP" and body[1] in wanted_states:
                     queue = queue._replace(place=body[4:6] + body[8:24])
@@ -404,26 +396,19 @@ def _listed(asked: socket.socket) -> Iterator[tuple[int, Queue]]:
 def _listed_beside_inet(asked: socket.socket) -> Iterator[tuple[int, Queue]]:
     show = _SHOW_MEMINFO | _SHOW_QUEUE
     request = _UNIX.pack(socket.AF_UNIX, 0, 0, 0xFFFF_FFFF, 0, show, 0, 0)
-    for body in _bodies(asked, request, _UNIX_BYTES):
-        (inode,) = struct.unpack_from("=I", body, _UNIX_INODE_AT)
-        kind = UNIX_DATAGRAM if body[1] == _DATAGRAM else "Unix"
-        queue = _queue(_attribute(body[_UNIX_BYTES:], _UNIX_MEMINFO), kind)
+    for inode, body, queue in _answers(asked, request, "Unix", _OF_UNIX):
+        if body[1] == _DATAGRAM:
+            queue = queue._replace(kind=UNIX_DATAGRAM)
         length = _attribute(body[_UNIX_BYTES:], _UNIX_RQLEN)
         if body[2] == _LISTENS and len(length) >= 4:
             queue = queue._replace(waiting=struct.unpack_from("=I", length)[0])
         yield inode, queue
     request = _NETLINK.pack(socket.AF_NETLINK, _ALL_PROTOCOLS, 0, 0, _NETLINK_SHOW_MEMINFO, 0, 0)
-    for inode, raw in _answers(asked, request, _NETLINK_INODE_AT, _NETLINK_BYTES, _NETLINK_MEMINFO):
-        yield inode, _queue(raw, NETLINK)
-    yield from _packet(asked)
-
-
-def _packet(asked: socket.socket) -> Iterator[tuple[int, Queue]]:
-    """Sockets of packet(7), with their rings (include/uapi/linux/packet_diag.h)."""
+    for inode, _, queue in _answers(asked, request, NETLINK, _OF_NETLINK):
+        yield inode, queue
+    # With rings (include/uapi/linux/packet_diag.h).
     request = _PACKET.pack(socket.AF_PACKET, 0, 0, 0, _SHOW_RINGS | _PACKET_SHOW_MEMINFO, 0, 0)
-    for body in _bodies(asked, request, _PACKET_BYTES):
-        (inode,) = struct.unpack_from("=I", body, _PACKET_INODE_AT)
-        queue = _queue(_attribute(body[_PACKET_BYTES:], _PACKET_MEMINFO), "packet")
+    for inode, body, queue in _answers(asked, request, "packet", _OF_PACKET):
         for kind in _PACKET_RINGS:
             ring = _attribute(body[_PACKET_BYTES:], kind)
             if len(ring) >= 8:
@@ -433,12 +418,13 @@ def _packet(asked: socket.socket) -> Iterator[tuple[int, Queue]]:
 
 
 def _answers(
-    asked: socket.socket, request: bytes, inode_at: int, head: int, attribute: int
-) -> Iterator[tuple[int, bytes]]:
-    """The inode of each socket, and its attribute; empty if the kernel gives none."""
+    asked: socket.socket, request: bytes, kind: str, form: tuple[int, int, int]
+) -> Iterator[tuple[int, bytes, Queue]]:
+    """Of each socket its inode, the answer, and its queue."""
+    inode_at, head, attribute = form
     for body in _bodies(asked, request, head):
         (inode,) = struct.unpack_from("=I", body, inode_at)
-        yield inode, _attribute(body[head:], attribute)
+        yield inode, body, _queue(_attribute(body[head:], attribute), kind)
 
 
 def _bodies(asked: socket.socket, request: bytes, head: int) -> Iterator[bytes]:
@@ -480,7 +466,7 @@ def _queue(raw: bytes, kind: str) -> Queue:
 
 
 @dataclass(frozen=True, slots=True)
-class OfProcesses:
+class QueuesOfProcesses:
     """The queues of several processes, each socket once."""
 
     bytes: int = 0
@@ -496,10 +482,10 @@ def counted_bytes() -> int | None:
     text = files.text(ROOT / "proc/net/sockstat")
     if text is None:
         return None
-    return sum(map(int, re.findall(r"\bmem (\d+)", text))) * _PAGE
+    return sum(map(int, re.findall(r"\bmem (\d+)", text))) * PAGE
 
 
-def of_processes(descriptors: Mapping[int, Mapping[int, str] | None]) -> OfProcesses:
+def of_processes(descriptors: Mapping[int, Mapping[int, str] | None]) -> QueuesOfProcesses:
     """Of the descriptors that they hold, None of one that may not be read; a socket is that of whom
     is listed first."""
     owners: dict[str, dict[int, int]] = {}
@@ -512,7 +498,7 @@ def of_processes(descriptors: Mapping[int, Mapping[int, str] | None]) -> OfProce
         if len(links) >= process.DESCRIPTORS_READ:
             why = why or f"of process {pid} only the first {len(links):,} descriptors are read"
         inodes = {int(link[8:-1]) for link in links.values() if link.startswith("socket:[")}
-        space = files.known(lambda pid=pid: str((ROOT / f"proc/{pid}/ns/net").readlink()))  # type: ignore[misc]
+        space = target_of(ROOT / f"proc/{pid}/ns/net")
         of_space = owners.setdefault(space or f"of {pid}", {})
         of_space.update((inode, pid) for inode in inodes if inode not in of_space)
     sizes: dict[int, int] = {}
@@ -537,5 +523,5 @@ def of_processes(descriptors: Mapping[int, Mapping[int, str] | None]) -> OfProce
         for pid, queue in queues:
             sizes[pid] = sizes.get(pid, 0) + queue.received + queue.sent + queue.other
     most = max(sizes, key=lambda pid: sizes[pid], default=0)
-    name = (files.text(ROOT / f"proc/{most}/comm") or "").strip()
-    return OfProcesses(sum(sizes.values()), count, f"{most} ({name})" if most else "", why)
+    most_of = f"{most} ({process.command(most, ROOT)})" if most else ""
+    return QueuesOfProcesses(sum(sizes.values()), count, most_of, why)

@@ -18,10 +18,11 @@ import struct
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 
-from memlab.diagnose.memory_files import IS_PRESENT, PAGE, MemoryFiles
+from memlab.diagnose.memory_files import PAGE, MemoryFiles
 from memlab.observe import files, process
 from memlab.observe.proc import ROOT
 
@@ -58,24 +59,21 @@ def read(
 ) -> Stacks | None:
     """`resident` is by the start of the mapping, `main` the main thread if that is
     not `pid`; None if no other thread has a stack of its own."""
-    tasks = files.known(lambda: process.tasks(pid)) or []
+    tasks = files.known(process.tasks, pid) or []
     pointers = {
         at: task == (main or pid) for task in tasks[:_THREADS_MAX] if (at := _pointer(pid, task))
     }
     if not pointers or not resident:
         return None
-    return files.known(lambda: _read(pid, pointers, mappings, resident))
+    return files.known(_read, pid, pointers, mappings, resident)
 
 
 def guarded(pid: int, ends: Sequence[int]) -> int:
     """How many stacks end there: all, if each of a few has a thread's control block; else 0."""
     few = ends[:: max(1, len(ends) // _GUARDED_READ)]
-    return len(ends) if files.known(lambda: _have_control_blocks(pid, few)) else 0
-
-
-def _have_control_blocks(pid: int, ends: Sequence[int]) -> bool:
-    with _StackReader(pid) as reader:
-        return all(reader.has_control_block(end) for end in ends)
+    with suppress(OSError, ValueError), _StackReader(pid) as reader:
+        return len(ends) if all(reader.has_control_block(end) for end in few) else 0
+    return 0
 
 
 def _pointer(pid: int, task: int) -> int:
@@ -180,8 +178,7 @@ class _StackReader(MemoryFiles):
 
     def resident(self, start: int, end: int) -> int:
         """In this range."""
-        entries = self.page_table(start // PAGE, (end - start) // PAGE)
-        return entries[7::8].translate(IS_PRESENT).count(1) * PAGE
+        return self.present(start // PAGE, (end - start) // PAGE).count(1) * PAGE
 
     def has_control_block(self, end: int) -> bool:
         return self._control_block(end) is not None

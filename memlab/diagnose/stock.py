@@ -179,18 +179,11 @@ def findings(look: Look) -> Iterator[Finding]:
 
 
 _LAZYFREE = FindingRow(
-    "lazyfree",
-    "stock",
-    "LazyFree",
-    "B",
-    "16 MiB and a tenth of resident memory are LazyFree",
-    setting=(
-        "count RSS without LazyFree; MADV_DONTNEED instead (Go: GODEBUG=madvdontneed=1, "
-        "jemalloc: muzzy_decay_ms:0) makes RSS fall at once, at a page fault for each page "
-        "used again"
-    ),
+    "lazyfree", "stock", "LazyFree", "B", "16 MiB and a tenth of resident memory are LazyFree",
+    "count RSS without LazyFree; MADV_DONTNEED instead (Go: GODEBUG=madvdontneed=1, jemalloc: "
+    "muzzy_decay_ms:0) makes RSS fall at once, at a page fault for each page used again",
     experiments=("madvise-refault", "advice-reclaim"),
-)
+)  # fmt: skip
 
 
 def _lazy(look: Look) -> Iterator[Finding]:
@@ -221,13 +214,10 @@ def _lazy(look: Look) -> Iterator[Finding]:
 
 
 _RETAINED = FindingRow(
-    "retained",
-    "stock",
-    "free in malloc",
-    "B",
+    "retained", "stock", "free in malloc", "B",
     "16 MiB and a quarter of anonymous memory are free in malloc",
     experiments=("retained-memory",),
-)
+)  # fmt: skip
 
 
 def _retained(look: Look) -> Iterator[Finding]:
@@ -278,24 +268,16 @@ def _retained(look: Look) -> Iterator[Finding]:
 
 
 _SEGMENTS_LEFT = FindingRow(
-    "segments-left",
-    "stock",
-    "System V segments, not attached",
-    "B",
+    "segments-left", "stock", "System V segments, not attached", "B",
     "16 MiB in System V segments that it made and nobody attaches",
-    setting="shmctl(IPC_RMID) once all have attached; ipcs -m, ipcrm -m ID",
+    "shmctl(IPC_RMID) once all have attached; ipcs -m, ipcrm -m ID",
     experiments=("memcg-accounting",),
-)
-
-
+)  # fmt: skip
 _HELD_OPEN = FindingRow(
-    "held-open",
-    "stock",
-    "in memfd and shm files, not mapped",
-    "B",
+    "held-open", "stock", "in memfd and shm files, not mapped", "B",
     "16 MiB in memory files that it holds open and does not map, or grew by 1 MiB",
     experiments=("memcg-accounting",),
-)
+)  # fmt: skip
 
 
 def _held_open(look: Look) -> Iterator[Finding]:
@@ -337,15 +319,12 @@ def _held_open(look: Look) -> Iterator[Finding]:
 
 
 _HUGE_PAGES_UNUSED = FindingRow(
-    "huge-pages-unused",
-    "stock",
-    "in huge pages",
-    "B",
+    "huge-pages-unused", "stock", "in huge pages", "B",
     "16 MiB and a quarter of the huge pages are zeros",
-    setting="MADV_NOHUGEPAGE or PR_SET_THP_DISABLE for this program; max_ptes_none of khugepaged, "
-    "which fills what is not there with zeros",
+    "MADV_NOHUGEPAGE or PR_SET_THP_DISABLE for this program; max_ptes_none of khugepaged, which "
+    "fills what is not there with zeros",
     experiments=("thp-cost",),
-)
+)  # fmt: skip
 
 
 def _smaller_pages(machine: str | None) -> str:
@@ -381,14 +360,10 @@ def _bloat(look: Look) -> Iterator[Finding]:
 
 
 _PAGE_TABLES = FindingRow(
-    "page-tables",
-    "stock",
-    "page tables",
-    "B",
-    "8 MiB and a twentieth of resident memory",
-    setting="memory used side by side; huge pages (one entry instead of 512)",
+    "page-tables", "stock", "page tables", "B", "8 MiB and a twentieth of resident memory",
+    "memory used side by side; huge pages (one entry instead of 512)",
     experiments=("page-fault",),
-)
+)  # fmt: skip
 
 
 def _tables(look: Look) -> Iterator[Finding]:
@@ -414,14 +389,11 @@ def _tables(look: Look) -> Iterator[Finding]:
 
 
 _SWAPPED_OUT = FindingRow(
-    "swapped-out",
-    "stock",
-    "in swap",
-    "B",
+    "swapped-out", "stock", "in swap", "B",
     "16 MiB and a tenth of what it holds lie in swap, and none is read",
-    setting="mlock what has to answer in time, or memory.swap.max=0 for its group",
+    "mlock what has to answer in time, or memory.swap.max=0 for its group",
     experiments=("locked-latency",),
-)
+)  # fmt: skip
 
 
 def _swapped(look: Look) -> Iterator[Finding]:
@@ -440,57 +412,30 @@ def _swapped(look: Look) -> Iterator[Finding]:
 
 
 _LOCKED = FindingRow(
-    "locked",
-    "stock",
-    "locked",
-    "B",
-    "1 MiB is locked",
-    setting="lock what has to answer in time, and no more; MCL_ONFAULT",
+    "locked", "stock", "locked", "B", "1 MiB is locked",
+    "lock what has to answer in time, and no more; MCL_ONFAULT",
     experiments=("locked-latency",),
-)
-
-
+)  # fmt: skip
 _PINNED = FindingRow(
-    "pinned",
-    "stock",
-    "locked",
-    "B",
-    "16 MiB are pinned",
-    experiments=("device-pinning",),
-)
-
-
+    "pinned", "stock", "locked", "B", "16 MiB are pinned", experiments=("device-pinning",),
+)  # fmt: skip
 _MAIN_STACK_GROWS = FindingRow(
-    "main-stack-grows",
-    "stock",
-    "locked",
-    "B",
-    "memory is locked and the main stack grew",
-    setting=(
-        "touch the main thread's stack to its full depth before the loop; a thread made "
-        "after mlockall(MCL_FUTURE) has all of its stack"
-    ),
+    "main-stack-grows", "stock", "locked", "B", "memory is locked and the main stack grew",
+    "touch the main thread's stack to its full depth before the loop; a thread made after "
+    "mlockall(MCL_FUTURE) has all of its stack",
     experiments=("stack-map",),
-)
-
-
+)  # fmt: skip
 _LOCKED_STACKS = FindingRow(
-    "locked-stacks",
-    "stock",
-    "locked",
-    "B",
-    "8 locked stacks of 16 MiB in all",
-    setting=(
-        "mlockall(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT) locks a page when it is first "
-        "used; or smaller stacks: pthread_attr_setstacksize(3), ulimit -s"
-    ),
+    "locked-stacks", "stock", "locked", "B", "8 locked stacks of 16 MiB in all",
+    "mlockall(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT) locks a page when it is first used; or "
+    "smaller stacks: pthread_attr_setstacksize(3), ulimit -s",
     experiments=("thread-create", "stack-map"),
-)
+)  # fmt: skip
 
 
 def _locked(look: Look) -> Iterator[Finding]:
     memory = look.memory
-    stacks, count = memory.locked_stacks_bytes or 0, memory.locked_stacks_count or 0
+    stacks, count = memory.locked_stacks_bytes, memory.locked_stacks_count
     if count >= 8 and stacks >= _WORTH_BYTES:
         yield _LOCKED_STACKS.found(
             COSTLY if stacks >= 4 * _WORTH_BYTES else NOTE,

@@ -43,15 +43,13 @@ def named(text: str) -> int:
             raise BadSubject(f"PID {text} is not a process: a number from 1, or a name")
         return int(text)
     matches = []
-    for entry in files.names(proc.ROOT / "proc"):
-        if not entry.isdecimal() or int(entry) == os.getpid():
-            continue
-        stat = files.known(lambda entry=entry: process.stat(int(entry)))  # type: ignore[misc]
+    for pid in process.ids():
+        stat = files.known(process.stat, pid) if pid != os.getpid() else None
         if stat is None or stat.state in "ZX" or stat.kernel_thread:
             continue
-        words = files.known(lambda entry=entry: process.arguments(int(entry))) or [""]  # type: ignore[misc]
+        words = files.known(process.arguments, pid) or [""]
         if text in (stat.command, os.path.basename(words[0])):  # noqa: PTH119 - no path
-            matches.append(int(entry))
+            matches.append(pid)
     if not matches:
         raise BadSubject(f"PID {text!r}: no process has that name; `ps -e` lists those that run")
     if len(matches) > 1:
@@ -122,14 +120,14 @@ def _thread_ended(subject: Subject) -> str:
 
 def number(pid: int) -> int:
     """By which /proc is read: of a thread that lives if the main one has ended."""
-    stat = files.known(lambda: process.stat(pid))
+    stat = files.known(process.stat, pid)
     others = other_threads(pid) if stat is not None and stat.state in "ZX" else []
     return others[0] if others else pid
 
 
 def _began(pid: int) -> int | None:
     """In ticks since the machine started; None where the process has ended."""
-    stat = files.known(lambda: process.stat(pid))
+    stat = files.known(process.stat, pid)
     return None if stat is None else stat.start_ticks
 
 
@@ -177,8 +175,7 @@ def _find(pid: int) -> Subject:
 def other_threads(pid: int) -> list[int]:
     """Those that live beside the main one."""
     states = {
-        task: files.known(lambda task=task: process.stat(pid, task))  # type: ignore[misc]
-        for task in files.known(lambda: process.tasks(pid)) or []
+        task: files.known(process.stat, pid, task) for task in files.known(process.tasks, pid) or []
     }
     return [task for task, one in states.items() if one is not None and one.state not in "ZX"]
 

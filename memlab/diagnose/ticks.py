@@ -98,11 +98,7 @@ class Ticks:
         self.run(1, 0.0, (), lambda _, __: True)
 
     def run(
-        self,
-        count: int,
-        wait_s: float,
-        threads: Sequence[int],
-        ask: Callable[[int, bytes], bool],
+        self, count: int, wait_s: float, threads: Sequence[int], ask: Callable[[int, bytes], bool]
     ) -> bool:
         """So many ticks, each after a wait; False if the process ends. `threads` are descriptors of
         wchan, an equal number for each tick, -1 for one that is passed over. `ask` gets the place

@@ -99,23 +99,13 @@ _WAITS_FOR_MAPPINGS = replace(_WAITS["a kernel semaphore, as the mmap_lock"], un
 
 
 _FROZEN = FindingRow(
-    "frozen",
-    "time",
-    "frozen",
-    "count",
-    "its cgroup is frozen",
-    setting="docker unpause, or thaw its group, and look again",
-)
-
-
+    "frozen", "time", "frozen", "count", "its cgroup is frozen",
+    "docker unpause, or thaw its group, and look again",
+)  # fmt: skip
 _STOPPED = FindingRow(
-    "stopped",
-    "time",
-    "stopped",
-    "count",
-    "its state is T or t",
-    setting="look again while it runs",
-)
+    "stopped", "time", "stopped", "count", "its state is T or t",
+    "look again while it runs",
+)  # fmt: skip
 
 
 def findings(look: Look) -> Iterator[Finding]:

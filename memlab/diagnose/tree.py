@@ -15,12 +15,7 @@ from pathlib import Path
 
 from memlab.diagnose import group, group_limits, look
 from memlab.diagnose.account import Line
-from memlab.diagnose.finding import (
-    COSTLY,
-    Finding,
-    FindingRow,
-    size,
-)
+from memlab.diagnose.finding import COSTLY, Finding, FindingRow, size
 from memlab.diagnose.group import Charge
 from memlab.diagnose.look import GroupRoom
 from memlab.observe import cgroup, files, proc
@@ -80,30 +75,25 @@ def folders(directory: Path, most: int = _GROUPS_MAX) -> tuple[list[Path], bool]
 
 def events(directory: Path, version: str, below: Sequence[Path]) -> Events:
     """Counts since the groups were made; of one that is gone none remain under v1."""
-    if version == "2":
-        total = group.pairs(directory / "memory.events")
-        kills = {path: _local_kills(path) for path in (directory, *below)}
-        most = max(kills, key=lambda path: kills[path])
-        return Events(
-            total.get("oom_kill", 0), total.get("max", 0), total.get("high", 0),
-            _name(most, directory), kills[most], total.get("oom_group_kill"),
-        )  # fmt: skip
-    counted = {
-        path: group.pairs(path / "memory.oom_control").get("oom_kill", 0)
-        for path in (directory, *below)
-    }
-    met = sum(files.number(path / "memory.failcnt") or 0 for path in (directory, *below))
-    most = max(counted, key=lambda path: counted[path])
-    return Events(sum(counted.values()), met, 0, _name(most, directory), counted[most])
+    every = directory, *below
+    names = ("memory.oom_control",) if version == "1" else ("memory.events.local", "memory.events")
+    kills = {path: _kills(path, names) for path in every}
+    most = max(kills, key=lambda path: kills[path])
+    where = "" if most == directory else str(most.relative_to(directory))
+    if version == "1":
+        met = sum(files.number(path / "memory.failcnt") or 0 for path in every)
+        return Events(sum(kills.values()), met, 0, where, kills[most])
+    total = group.pairs(directory / "memory.events")
+    return Events(
+        total.get("oom_kill", 0), total.get("max", 0), total.get("high", 0), where, kills[most],
+        total.get("oom_group_kill"),
+    )  # fmt: skip
 
 
-def _local_kills(path: Path) -> int:
-    local = group.pairs(path / "memory.events.local") or group.pairs(path / "memory.events")
-    return local.get("oom_kill", 0)
-
-
-def _name(path: Path, directory: Path) -> str:
-    return "" if path == directory else str(path.relative_to(directory))
+def _kills(path: Path, names: Sequence[str]) -> int:
+    """By the first of these files that says something."""
+    counts = next(filter(None, (group.pairs(path / name) for name in names)), {})
+    return counts.get("oom_kill", 0)
 
 
 def first(below: Sequence[Path], version: str) -> list[LimitStart]:
@@ -114,8 +104,7 @@ def first(below: Sequence[Path], version: str) -> list[LimitStart]:
     made = []
     for limit in watched:
         with suppress(OSError):
-            charge = group.charge(limit.group, version, limit_name=limit.name)
-            made.append(LimitStart(limit, charge, stalled_us(limit.group)))
+            made.append(LimitStart(limit, group.charge_of(limit), stalled_us(limit.group)))
     return made
 
 
@@ -133,9 +122,7 @@ def last(
     found = []
     for one in began:
         limit = one.limit
-        now = files.known(
-            lambda limit=limit: group.charge(limit.group, limit.version, limit_name=limit.name)  # type: ignore[misc]
-        )
+        now = files.known(group.charge_of, limit)
         if now is None:
             continue
         samples = charged.get(limit.group, ())
@@ -209,14 +196,11 @@ def findings(
 
 
 _GROUP_HAS_KILLED = FindingRow(
-    "group-has-killed",
-    "limits",
-    "kills (oom_kill)",
-    "count",
+    "group-has-killed", "limits", "kills (oom_kill)", "count",
     "a process was killed since the group was made",
-    setting="memlab diagnose --last-kill says which and why",
+    "memlab diagnose --last-kill says which and why",
     experiments=("reclaim-or-kill",),
-)
+)  # fmt: skip
 
 
 def _killed(before: Events, now: Events) -> Finding:

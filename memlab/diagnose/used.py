@@ -109,7 +109,7 @@ class Tracker:
                 continue
             if self._ended.wait(self._began_s + window_s - time.monotonic()):
                 return
-            if sums := files.known(lambda: process.rollup(self._pid)):
+            if sums := files.known(process.rollup, self._pid):
                 seconds = time.monotonic() - self._began_s
                 self._windows.append(UsedWindow(seconds, sums.get("Referenced", 0)))
         if not self._ended.wait(self._began_s + self._seconds - time.monotonic()):
@@ -144,6 +144,5 @@ class Tracker:
 
 def _scanned() -> int:
     """Pages that the kernel looked at to reclaim, on the whole machine."""
-    text = files.text(ROOT / "proc/vmstat") or ""
-    words = (line.split() for line in proc.lines(text))
-    return sum(int(one[1]) for one in words if one[0] in ("pgscan_anon", "pgscan_file"))
+    counts = files.known(proc.vmstat, ROOT) or {}
+    return counts.get("pgscan_anon", 0) + counts.get("pgscan_file", 0)

@@ -128,7 +128,7 @@ class WaitSampler:
                 self._listed = [
                     (pid, task)
                     for pid in self._pids[:_THREADS_MAX]
-                    for task in (files.known(lambda pid=pid: process.tasks(pid)) or [])  # type: ignore[misc]
+                    for task in (files.known(process.tasks, pid) or [])
                 ]
             count = min(times, left)
             if not self._several(count, wait_s):
@@ -243,20 +243,19 @@ def _of_a_call(pid: int, task: int, function: str) -> str:
     if call == "running":  # proc_pid_syscall() in fs/proc/base.c
         return _RUNNING
     if function.startswith(_WOKEN):
-        is_send = call in _SENDS or (call in _MAY_SEND and _is_socket(pid, words[1]))
+        is_send = call in _SENDS
+        if call in _MAY_SEND:
+            link = target_of(ROOT / f"proc/{pid}/fd/{int(words[1], 16)}")
+            is_send = (link or "").startswith("socket:")
         return function + (OF_SEND if is_send else "")
     return function + (_OF_FSYNC if call in _SYNCS else _OF_WRITE if call in _WRITES else "")
-
-
-def _is_socket(pid: int, word: str) -> bool:
-    return (target_of(ROOT / f"proc/{pid}/fd/{int(word, 16)}") or "").startswith("socket:")
 
 
 def _queued_s(pids: list[int]) -> float | None:
     """Of the first threads of each process (/proc/PID/schedstat, nanoseconds)."""
     total = None
     for pid in pids[:_THREADS_MAX]:
-        for task in (files.known(lambda pid=pid: process.tasks(pid)) or [])[:_THREADS_MAX]:  # type: ignore[misc]
+        for task in (files.known(process.tasks, pid) or [])[:_THREADS_MAX]:
             words = (files.text(f"{ROOT}/proc/{pid}/task/{task}/schedstat") or "").split()
             if len(words) == 3:
                 total = (total or 0.0) + int(words[1]) / 1e9

@@ -112,7 +112,7 @@ class Watcher:
 
     def _started(self) -> int | None:
         pid = self._pid
-        stat = None if pid is None else files.known(lambda: process.stat(pid))
+        stat = None if pid is None else files.known(process.stat, pid)
         return stat.start_ticks if stat else None
 
     def look(self) -> Sample | None:
@@ -120,8 +120,8 @@ class Watcher:
         values: dict[str, float] = {}
         if self._pid is not None:
             number = subject.number(self._pid)
-            status = files.known(lambda: proc.status(number))
-            stat = files.known(lambda: process.stat(number))
+            status = files.known(proc.status, number)
+            stat = files.known(process.stat, number)
             if status is None or stat is None or self._started() != self._start:
                 return None
             if stat.state in "ZX":
@@ -144,7 +144,7 @@ class Watcher:
 
     def _of_group(self, directory: Path, version: str) -> Iterator[tuple[str, float]]:
         limit = group.nearest_of(directory, version)
-        charge = files.known(lambda: group.charge(limit.group if limit else directory, version))
+        charge = files.known(group.charge, limit.group if limit else directory, version)
         if charge and limit:
             yield "group", charge.needed_bytes / max(1, limit.limit_bytes)
             yield "charge", charge.used_bytes / max(1, limit.limit_bytes)

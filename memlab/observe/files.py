@@ -11,19 +11,20 @@ import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, TypeVar
+from typing import BinaryIO, ParamSpec, TypeVar
 
 from memlab.observe import proc
 
 _PIECE_BYTES = 1 << 20
 LARGEST_BYTES = 1 << 30  # that is looked through: the hole in a file may be of any size
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def known(read: Callable[[], T]) -> T | None:
+def known(read: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T | None:
     """What `read` returns, or None where the file is missing, forbidden or of another format."""
     try:
-        return read()
+        return read(*arguments, **named)
     except (OSError, ValueError):
         return None
 
@@ -35,6 +36,11 @@ def text(path: Path | str) -> str | None:
         return None
     # These texts go to JSON and to the terminal, which take no lone surrogates.
     return result.encode("utf-8", "surrogateescape").decode("utf-8", "replace").strip(" \t\n\0")
+
+
+def rows(path: Path | str) -> list[list[str]]:
+    """The words of each line; none where it is unreadable."""
+    return [line.split() for line in proc.lines(text(path) or "")]
 
 
 def content(path: Path, most: int) -> bytes | None:

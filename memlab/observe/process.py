@@ -12,7 +12,7 @@ import platform
 import re
 from collections import abc
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -225,6 +225,11 @@ def thread_stacks(mappings: list[Mapping]) -> list[Mapping]:
     ]
 
 
+def ids(root: Path = proc.ROOT) -> list[int]:
+    """Of all processes that this one may see."""
+    return [int(name) for name in files.names(root / "proc") if name.isdecimal()]
+
+
 def stat(pid: int, task: int | None = None, root: Path = proc.ROOT) -> Stat:
     """/proc/PID/stat, or a task's of it."""
     inside = f"task/{task}/stat" if task is not None else "stat"
@@ -300,6 +305,16 @@ def stack_limit_bytes(pid: int, root: Path = proc.ROOT) -> int | None:
     return parse_limit(proc.read(root / f"proc/{pid}/limits"), "Max stack size")
 
 
+@contextmanager
+def handle(pid: int) -> Iterator[int]:
+    """A pidfd. OSError where it has ended."""
+    pidfd = os.pidfd_open(pid)
+    try:
+        yield pidfd
+    finally:
+        os.close(pidfd)
+
+
 def take_descriptor(pidfd: int, number: int) -> int:
     """A descriptor of this process for what another one has open by that number (pidfd_getfd(2)).
     OSError if it is closed, or may not be taken."""
@@ -337,6 +352,11 @@ def descriptors(pid: int, most: int = DESCRIPTORS_READ, root: Path = proc.ROOT) 
             with suppress(OSError):  # closed since it was listed
                 links[int(entry.name)] = os.readlink(entry.path)  # noqa: PTH115
     return links
+
+
+def command(pid: int, root: Path = proc.ROOT) -> str:
+    """Its name; empty where it has ended."""
+    return files.text(f"{root}/proc/{pid}/comm") or ""
 
 
 def task_command(pid: int, task: int, root: Path = proc.ROOT) -> str | None:

@@ -39,7 +39,6 @@ def memory(**changes: Any) -> Memory:
         "shmem_bytes": 0,
         "swapped_bytes": 0,
         "locked_bytes": 0,
-        "lockable_bytes": 8 * MiB,
         "locked_resident_bytes": 0,
         "locked_share_bytes": 0,
         "locked_stacks_bytes": 0,

@@ -27,7 +27,7 @@ from memlab.diagnose.finding import CRITICAL, NOTE
 from memlab.diagnose.group import Charge
 from memlab.diagnose.kernel_held import KernelHeld, PipeData
 from memlab.diagnose.memory_files import PAGE
-from memlab.diagnose.sockets import OfProcesses, Queue
+from memlab.diagnose.sockets import Queue, QueuesOfProcesses
 from memlab.errors import BadSubject, CannotLook
 from memlab.observe import cgroup, process
 
@@ -460,7 +460,7 @@ def test_queues_of_the_sockets_of_a_group_are_a_finding_and_a_line(
     times: int, version: str, counts: str
 ) -> None:
     """Data that nobody reads, of which the group is charged with a part or with nothing."""
-    queues = OfProcesses(20 * MiB * times, 40, "7 (a)")
+    queues = QueuesOfProcesses(20 * MiB * times, 40, "7 (a)")
     seen = replace(_of_group(charge=looks.charge(), sockets=queues), version=version)
     (found,) = [one for one in held.findings(seen) if one.name == "sockets-hold"]
     assert found.title.startswith(f"{20 * times} MiB lie in the queues of 40 sockets of its proc")
@@ -498,7 +498,7 @@ def test_queues_of_sockets_that_were_not_read_are_named_if_they_can_hold_much(
         _of_group(charge=charge, processes=33, pipes=PipeData(4 * MiB, "pipes")),
         version=version,
         machine_sockets_bytes=of_machine,
-        sockets=OfProcesses(why="no right"),
+        sockets=QueuesOfProcesses(why="no right"),
     )
     assert [*held.unread_sockets(seen)] == ([] if bound is None else [
         ("queues of sockets of 1 process", f"smaller than the 32 largest{bound}"),
@@ -507,7 +507,7 @@ def test_queues_of_sockets_that_were_not_read_are_named_if_they_can_hold_much(
     larger = replace(charge, used_bytes=161 * MiB, anonymous_bytes=157 * MiB)
     tenfold = replace(seen, charge=larger)
     assert bound == "" or not [*held.unread_sockets(tenfold)]
-    few = replace(seen, processes=32, sockets=OfProcesses())
+    few = replace(seen, processes=32, sockets=QueuesOfProcesses())
     assert not [*held.unread_sockets(few)]
 
 
@@ -550,10 +550,10 @@ def test_a_socket_that_two_processes_hold_counts_once(
     monkeypatch.setattr(sockets, "_listed", lambda _: queues)
     links = {n: f"socket:[{n}]" for n in (1, 2)}
     held_by = {7: links, 8: {**links, 5: "socket:[3]", 6: "/dev/null"}}
-    assert sockets.of_processes(held_by) == OfProcesses(6 * MiB + 9, 3, "7 (a)")
+    assert sockets.of_processes(held_by) == QueuesOfProcesses(6 * MiB + 9, 3, "7 (a)")
     hidden = sockets.of_processes({**held_by, 9: links})
     assert (hidden.count, hidden.why) == (3, "its net namespace may not be entered")
-    assert sockets.of_processes({7: {}}) == OfProcesses()
+    assert sockets.of_processes({7: {}}) == QueuesOfProcesses()
     assert sockets.of_processes({7: None, 6: None}).why == "/proc/7/fd may not be read"
     assert sockets.of_processes({6: None}).why == "", "it has ended"
     with monkeypatch.context() as cut:

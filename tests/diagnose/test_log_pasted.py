@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from memlab.diagnose.kernel_log import answer, forms, reports
+from .test_last_kill import kill as last
+from .test_last_kill import printed
 
 ZONES = """\
 Mem-Info:
@@ -14,16 +15,6 @@ active_file:8kB inactive_file:160kB writepending:{pending}kB present:881880kB ma
 HighMem free:{free}kB min:128kB low:264kB high:404kB active_file:7600kB inactive_file:36112kB \
 writepending:0kB present:132416kB managed:132416kB
 """
-
-
-def printed(content: str) -> str:
-    return "\n".join(answer.lines(reports.read(forms.lines_of(content.encode())))) + "\n"
-
-
-def last(content: str) -> answer.Kill:
-    kill, _, _ = answer.last(reports.read(forms.lines_of(content.encode())))
-    assert kill is not None
-    return kill
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from memlab.diagnose.kernel_log import answer, forms, reports, source
+from memlab.diagnose.kernel_log import answer, reports, source
 
-
-def printed(content: str) -> str:
-    return "\n".join(answer.lines(reports.read(forms.lines_of(content.encode())))) + "\n"
+from .test_last_kill import printed
 
 
 @pytest.mark.parametrize(
