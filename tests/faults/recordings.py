@@ -22,7 +22,7 @@ from processes import kill_at_once, processes
 from memlab.observe import cgroup
 from memlab.trace import account, file
 
-LIMIT_S = 60.0
+LIMIT_S = 300.0  # of any wait: it ends a hang, and is not a measure of time
 LEFT = 5  # processes that the subject leaves where nobody ends them
 SUBJECT = """
 sleep 300.191 &
