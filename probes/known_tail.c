@@ -11,11 +11,14 @@
  * Use a prime number of events. Both threads run with a real-time policy if this
  * user may set it (sched(7)): a preempted reader leaves its CPU to another address
  * space, to which no shootdown is sent. Events from another thread need two CPUs.
+ * A sleep ends when a thread of the reader's CPU has run for 50 us, and not by a
+ * timer: one that expires before its thread has left the CPU is no switch.
  */
 #include "probe.h"
 #include "support/attribution.h"
 #include "support/barrier.h"
 #include "support/clock.h"
+#include "support/futex.h"
 #include "support/pages.h"
 #include "support/pin.h"
 
@@ -63,6 +66,8 @@ struct tail {
 	uint64_t operation_count; /* atomic */
 	const int *cpus;          /* the reader's and the sender's */
 	enum progress progress;   /* atomic */
+	uint32_t asleep_count;    /* futexes: how often the reader went to sleep, and was woken */
+	uint32_t woken_count;
 };
 
 static void reach(struct tail *tail, enum progress progress)
@@ -83,15 +88,38 @@ static void stay(int cpu)
 	sched_setscheduler(0, SCHED_FIFO, &first);
 }
 
-static void operate(const struct tail *tail, bool eventful, uint64_t event)
+/* How long the calling thread has run. */
+static uint64_t ran_ns(void)
 {
-	const struct timespec nap = { .tv_nsec = SLEEP_NS };
+	struct timespec ran;
 
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ran);
+	return (uint64_t)ran.tv_sec * 1000000000u + (uint64_t)ran.tv_nsec;
+}
+
+/* The thread of the reader's CPU: while it runs, the reader is switched away. */
+static void *wake(void *argument)
+{
+	struct tail *tail = argument;
+
+	stay(tail->cpus[0]);
+	for (uint64_t i = 1; i <= tail->in->event_count; i++) {
+		futex_await(&tail->asleep_count, i);
+		for (const uint64_t from_ns = ran_ns(); ran_ns() - from_ns < SLEEP_NS;)
+			;
+		futex_announce(&tail->woken_count);
+	}
+	return NULL;
+}
+
+static void operate(struct tail *tail, bool eventful, uint64_t event)
+{
 	if (eventful && tail->in->way == KNOWN_TAIL_WAY_FAULT)
 		*(volatile uint8_t *)(tail->pages + (1 + event) * tail->page_bytes) = 1;
-	else if (eventful)
-		clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, NULL);
-	else
+	else if (eventful) {
+		futex_announce(&tail->asleep_count);
+		futex_await(&tail->woken_count, event + 1);
+	} else
 		KEEP(*(const volatile enum known_tail_way *)&tail->in->way);
 }
 
@@ -128,7 +156,8 @@ static void wait_for_operations(const struct tail *tail)
 {
 	const uint64_t from = __atomic_load_n(&tail->operation_count, __ATOMIC_RELAXED);
 
-	while (__atomic_load_n(&tail->operation_count, __ATOMIC_RELAXED) < from + 2)
+	while (__atomic_load_n(&tail->operation_count, __ATOMIC_RELAXED) < from + 2 &&
+	       !reached(tail, READ))
 		;
 }
 
@@ -157,20 +186,22 @@ static void *send(void *argument)
 	return NULL;
 }
 
-static int work(struct tail *tail, bool is_sent)
+static int work(struct tail *tail, void *(*beside)(void *))
 {
-	pthread_t reader, sender;
+	pthread_t reader, other;
 
-	errno = is_sent ? pthread_create(&sender, NULL, send, tail) : 0;
+	errno = beside ? pthread_create(&other, NULL, beside, tail) : 0;
 	if (errno)
 		return -1;
 	int failed = pthread_create(&reader, NULL, read_on, tail);
-	if (failed)
+	if (failed) {
 		reach(tail, READ);
-	else
+		futex_raise(&tail->asleep_count, UINT32_MAX);
+	} else {
 		pthread_join(reader, NULL);
-	if (is_sent)
-		pthread_join(sender, NULL);
+	}
+	if (beside)
+		pthread_join(other, NULL);
 	errno = failed;
 	return failed ? -1 : 0;
 }
@@ -184,6 +215,9 @@ enum probe_status known_tail(const struct known_tail_params *in, struct known_ta
 			     .cpus = allowed.list,
 			     .page_bytes = (size_t)sysconf(_SC_PAGESIZE) };
 	const bool is_sent = in->way <= KNOWN_TAIL_WAY_MEMBARRIER;
+	void *(*const beside)(void *) = is_sent                           ? send
+					: in->way == KNOWN_TAIL_WAY_SLEEP ? wake
+									  : NULL;
 	const size_t size_bytes = (1 + in->event_count) * tail.page_bytes;
 	struct attribution attribution = { .logs = NULL };
 	struct window window;
@@ -204,9 +238,9 @@ enum probe_status known_tail(const struct known_tail_params *in, struct known_ta
 
 	attribution_start(&attribution);
 	window_open(&window);
-	int result = work(&tail, is_sent);
+	int result = work(&tail, beside);
 	window_close(&window, &out->window);
-	TRY_UNLESS(result == -1, "pthread_create(reader or sender)");
+	TRY_UNLESS(result == -1, "pthread_create(reader or another)");
 	attribution_stop(&attribution);
 	out->operation_count = tail.operation_count;
 	TRY(attribution_collect(&attribution, &out->window, tail.operation_count,

@@ -180,15 +180,13 @@ def _binds(family: int, kind: int, address: tuple[str | int, ...]) -> bool:
 
 def _shows_sleeps() -> bool:
     """The function that a thread sleeps in; "0" of one that runs, and of any where it is hidden."""
-    with subprocess.Popen(["sleep", "60"]) as program:
+    with subprocess.Popen(["sleep", "infinity"]) as program:
         try:
-            for _ in range(100):
-                if proc.read(Path(f"/proc/{program.pid}/wchan")) != "0":
-                    return True
+            while process.stat(program.pid).state != "S":
                 time.sleep(0.01)
+            return proc.read(Path(f"/proc/{program.pid}/wchan")) != "0"
         finally:
             program.kill()
-    return False
 
 
 def _sees_queues() -> bool:

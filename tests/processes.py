@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
+from memlab.observe import proc
+
 
 def processes(pattern: str = "") -> list[int]:
     """The pids of those whose words, joined by blanks, hold the pattern, as `pgrep -f` finds them.
@@ -22,6 +24,20 @@ def processes(pattern: str = "") -> list[int]:
             if re.search(pattern.encode(), words) and mark in (process / "environ").read_bytes():
                 found.append(int(process.name))
     return [pid for pid in found if pid != os.getpid()]
+
+
+def by_descent(pids: Iterable[int]) -> list[int]:
+    """Each before those that it has started, whatever their numbers are: at kernel.pid_max they
+    begin again from 300."""
+    parents = dict.fromkeys(pids, 0)
+    for pid in parents:
+        with suppress(OSError):
+            parents[pid] = proc.life(pid).parent
+
+    def depth(pid: int) -> int:
+        return 1 + depth(parents[pid]) if pid in parents else 0
+
+    return sorted(parents, key=depth)
 
 
 def kill_at_once(pids: Iterable[int]) -> None:

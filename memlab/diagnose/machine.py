@@ -156,10 +156,11 @@ def at(seconds: float) -> MachineLook:
     held = _processes()
     read, unread = held[:_PROCESSES_MAX], held[_PROCESSES_MAX:]
     members: list[MachineProcess] = []
-    mounts: dict[int, tuple[int, TmpfsUse]] = {}
+    found: dict[int, tuple[int, TmpfsUse]] = {}
     slow = not _in_time(lambda: _members(read, members))
     pids = [one.pid for one in held]
-    slow_mounts = not _in_time(lambda: mounts.update(_tmpfs(pids)))
+    slow_mounts = not _in_time(lambda: found.update(_tmpfs(pids)))
+    mounts = dict(found)  # a thread that is left behind may still add to the other
     members = _complete(read, members)
     anonymous = sum(one.anonymous_bytes for one in (*members, *unread))
     callers, vmalloc = _vmalloc(now)

@@ -15,6 +15,7 @@ import struct
 import subprocess
 import sys
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -88,27 +89,33 @@ def test_calls_that_come_in_bursts_are_waited_for() -> None:
 
 @pytest.mark.needs("recording")
 def test_a_want_of_one_thread_is_recorded_however_often_others_fail() -> None:
-    at, ended, tasks = ctypes.c_void_p(4096), threading.Event(), list[int]()
+    at, ended, rounds = ctypes.c_void_p(4096), threading.Event(), Counter[int]()
 
     def fails(often: int) -> None:
-        tasks.append(threading.get_native_id())
         while not ended.wait(0.01):
             for _ in range(often):
                 assert LIBC.dup2(0, 1 << 30) == -1
             if not often:
                 LIBC.msync(at, 4096, 1)
+            rounds[threading.get_native_id()] += 1
+
+    def go_round(_: float) -> None:
+        """Until each thread has begun a round and ended it."""
+        least = {task: rounds[task] + 2 for task in rounds}
+        while any(rounds[task] < least[task] for task in rounds):
+            ended.wait(0.01)
 
     threads = [threading.Thread(target=fails, args=(often,)) for often in (0, 9, 9, 9, 9, 9)]
     for thread in threads:
         thread.start()
-    while len(tasks) < len(threads):
-        ended.wait(0.01)
     try:
-        with refusals.recording(PID, tasks) as seen:
-            ended.wait(0.2)
+        while len(rounds) < len(threads):
+            ended.wait(0.01)
+        with refusals.recording(PID, list(rounds)) as seen:
+            go_round(0.2)
             seen.result(0.2)
         called = call_arguments.read(
-            seen.events, seen.failing, call_causes.needs_arguments, ended.wait
+            seen.events, seen.failing, call_causes.needs_arguments, go_round
         )
     finally:
         ended.set()

@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -267,6 +267,28 @@ def test_a_read_that_never_ends_is_left_behind(monkeypatch: pytest.MonkeyPatch) 
     assert look.proportional_sum_bytes <= look.resident_sum_bytes
 
 
+def test_what_a_read_says_that_was_left_behind_is_not_taken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It was added while the account was made: as a mount that was not looked at, or an error."""
+    late, before = threading.Event(), threading.enumerate()
+    late_use = TmpfsUse("/late", GiB, 2 * GiB)
+    in_pipes = machine.kernel_held.in_pipes
+
+    def answers(descriptors: Mapping[int, Mapping[int, str]]) -> tuple[dict[int, int], bool]:
+        late.set()
+        for thread in set(threading.enumerate()) - set(before):
+            thread.join()
+        return in_pipes(descriptors)
+
+    monkeypatch.setattr(machine, "_READ_S", 0.01)
+    monkeypatch.setattr(machine, "_tmpfs", lambda _: late.wait() and {1: (1, late_use)})
+    monkeypatch.setattr(machine.kernel_held, "in_pipes", answers)
+    look = machine.at(0.01)
+    assert "which mounts of tmpfs hold it" in [one.name for one in look.not_looked_at]
+    assert look.tmpfs == ()
+
+
 def test_a_process_too_large_to_read_does_not_keep_others_from_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -327,15 +349,21 @@ def memfds(look: MachineLook) -> int:
     return sum(one.bytes for one in look.shared if "memfd" in one.name)
 
 
-def test_what_a_program_holds_is_in_its_line_and_twice_as_much_twice() -> None:
-    """A file in memory that nobody maps, and memory of its own."""
+def test_what_a_program_holds_is_in_its_line_and_twice_as_much_twice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A file in memory that nobody maps, and memory of its own; what other programs hold comes and
+    goes."""
+    every, pids = machine._processes, list[int]()
+    monkeypatch.setattr(machine, "_processes", lambda: [one for one in every() if one.pid in pids])
     code = (
         "import os; f = os.memfd_create('held'); b = bytearray({0} << 20)\n"
         "for _ in range({0}): os.write(f, b'x' * (1 << 20))\n"
     )
     held, own = [], []
-    for mib in (64, 128, 192):  # one that holds less may not be among the largest
+    for mib in (64, 128, 192):
         with holding(code.format(mib)) as pid:
+            pids[:] = [pid]
             look = machine.at(0.01)
             held.append(memfds(look))
             found = next((one for one in look.members if one.pid == pid), None)

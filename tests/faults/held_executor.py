@@ -18,7 +18,7 @@ from memlab.run.executor import LocalExecutor
 
 SLEEP = (
     "[signal.signal(signal.SIGTERM, signal.SIG_IGN), (kept := bytearray(b'x') * (64 << 20)),"
-    " os.fork() or os.setsid(), open({inside!r}, 'w').close(), time.sleep(60)] and 7"
+    " os.fork() or os.setsid(), open({inside!r}, 'w').close(), time.sleep(600)] and 7"
 )
 
 

@@ -17,12 +17,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from processes import kill_at_once, processes
+from processes import by_descent, kill_at_once, processes
 
 from memlab.observe import cgroup
 from memlab.trace import account, file
 
-LIMIT_S = 60.0
+LIMIT_S = 200.0  # of any wait, and less than a subject sleeps
 LEFT = 5  # processes that the subject leaves where nobody ends them
 SUBJECT = """
 sleep 300.191 &
@@ -135,8 +135,8 @@ class Recording:
             # Another memlab's guardian may run beside it.
             "guardian": rf"(?s)memlab\.run\.guardian.*{os.environ['XDG_STATE_HOME']}",
         }["launch" if name == "inner" else name]
-        pids = sorted(processes(pattern), reverse=name == "inner")
-        return next(iter(pids), 0)
+        pids = by_descent(processes(pattern))
+        return next(reversed(pids) if name == "inner" else iter(pids), 0)
 
     def kill(self, *names: str) -> None:
         pids = [self.part(name) for name in names]

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from held import ANY_SETTING, GROUPS, RUN, SWAPS, left_on_host
+from processes import by_descent
 from tiny_sweep import Lab, until
 
 pytestmark = pytest.mark.slow
@@ -60,7 +61,7 @@ class Held:
         """The worker and its child."""
         (group,) = (Path(path) for path in left_on_host() if f"/memlab-{RUN}-" in path
                     and (Path(path) / "cgroup.procs").exists())  # fmt: skip
-        return [int(pid) for pid in (group / "cgroup.procs").read_text().split()]
+        return by_descent(int(pid) for pid in (group / "cgroup.procs").read_text().split())
 
     def parents(self) -> list[int]:
         """The fork servers: each leads a session, as does the child that the worker made."""
@@ -145,14 +146,14 @@ def test_guardian_and_driver_killed_then_clean(held: Held) -> None:
 
 
 def test_worker_killed(held: Held) -> None:
-    os.kill(min(held.inside()), signal.SIGKILL)
+    os.kill(held.inside()[0], signal.SIGKILL)
     assert (held.reply()["detail"], held.reply()["outcome"]) == ("ended by SIGKILL", "ok")
     assert held.process.wait() == 0
     assert held.settled()
 
 
 def test_warm_parent_killed(held: Held) -> None:
-    worker, child = sorted(held.inside())
+    worker, child = held.inside()
     os.kill(os.getsid(worker), signal.SIGKILL)
     assert held.reply()["detail"] == "the fork server ended with status -9"
     assert held.reply()["outcome"] == "ok"

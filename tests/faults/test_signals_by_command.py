@@ -13,7 +13,7 @@ from typing import Any
 import needs
 import pytest
 from processes import processes
-from recordings import until
+from recordings import LIMIT_S, until
 
 from memlab.cli._table import commands
 
@@ -91,7 +91,7 @@ def test_a_signal_ends_each_command_and_what_it_has_started(
         else:
             until(lambda: process.poll() is not None or begun(process.pid), "it listens")
         process.send_signal(number)
-        status, said = process.wait(60), (tmp_path / "err").read_text()
+        status, said = process.wait(LIMIT_S), (tmp_path / "err").read_text()
     until(lambda: processes() == [other], f"left: {processes()}")
     assert "Traceback" not in said
     assert list((tmp_path / "home").glob("state/memlab/journal/*")) == []

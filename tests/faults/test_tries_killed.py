@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from processes import kill_at_once, processes
+from processes import by_descent, kill_at_once, processes
 from recordings import NOBODY, PLACES, until
 
 ELSEWHERE = [
@@ -49,8 +49,8 @@ class Tried:
 
     @property
     def parts(self) -> dict[str, list[int]]:
-        launchers = sorted(processes(rf"(?s)^\S*/launch/launch .*{self.folder}"))
-        workers = sorted(processes(r"run\.worker import main"))
+        launchers = by_descent(processes(rf"(?s)^\S*/launch/launch .*{self.folder}"))
+        workers = by_descent(processes(r"run\.worker import main"))
         return {
             "driver": [self.process.pid],
             "outer": launchers[:1],

@@ -74,6 +74,6 @@ def test_a_file_of_the_kernels_that_blocks_is_not_waited_for(tmp_path: Path) -> 
     words = ["unshare", "-m", "sh", "-c", 'mount -t tracefs none "$1" && "$0" -c "$2" "$1"']
     done = subprocess.run(
         [*words, sys.executable, str(tmp_path), READS],
-        capture_output=True, text=True, timeout=60, check=False,
+        capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert (done.stdout, done.stderr) == ("it would be waited for\n", "")

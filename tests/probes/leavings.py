@@ -6,7 +6,7 @@ from pathlib import Path
 
 KEPT = ("Cpus_allowed:", "THP_enabled:", "VmLck:")  # proc(5), /proc/pid/status
 SELF = Path("/proc/self")
-PATIENCE_S = 60.0
+PATIENCE_S = 300.0
 
 
 def leavings() -> set[str]:

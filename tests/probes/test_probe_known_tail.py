@@ -101,8 +101,9 @@ def test_the_tails_are_the_slowest_and_add_up(way: str) -> None:
 
 
 def test_a_sleep_of_50_us_is_nearly_all_of_its_operation() -> None:
+    """Exactly, since another thread of its CPU runs for as long."""
     found, _ = judged("sleep")
-    asleep = tail(found, 1000)["causes"]["switch"]
+    asleep = tail(found, 100)["causes"]["switch"]
     assert asleep["inside_ns"] >= PRIME * 50_000
 
 

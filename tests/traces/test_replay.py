@@ -360,7 +360,7 @@ def test_a_replay_ends_if_a_process_of_it_has_failed(tmp_path: Path, order: str)
     done = subprocess.run(
         [*limited, file.tool("replay"), order, path],
         env={**os.environ, "MEMLAB_LOCK": "current"},
-        capture_output=True, text=True, timeout=60, check=False,
+        capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stderr.count("\n")) == (121, 1)
     assert "raise `ulimit -l`" in done.stderr
@@ -379,7 +379,7 @@ def test_a_killed_process_is_not_hidden_by_one_that_ended_before(tmp_path: Path)
             states = [stat.rpartition(") ")[2][0] for stat in stats]
         os.kill(children[states.index("S")], signal.SIGKILL)
         with killed_at_last(first):
-            _, said = first.communicate(timeout=60)
+            _, said = first.communicate(timeout=300)
     assert (first.returncode, said) == (1, "memlab: a process of the trace was killed\n")
 
 
@@ -488,7 +488,7 @@ def test_more_processes_than_are_allowed_are_a_line(
     tool = [file.tool("replay"), *words] if words is not None else [file.tool("allocate")]
     with limited_processes(TASKS - 2) as enter:
         done = subprocess.run(
-            [*enter, *tool, str(path)], capture_output=True, text=True, timeout=60, check=False
+            [*enter, *tool, str(path)], capture_output=True, text=True, timeout=300, check=False
         )
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
     assert f"number {TASKS - 2} of {TASKS} could not begin" in done.stderr
