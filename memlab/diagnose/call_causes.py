@@ -578,8 +578,8 @@ _READERS: tuple[tuple[str, str, Reader], ...] = (
     *call_bounds.READERS,
     *call_commit.READERS,
     *call_units.READERS,
-    *call_files.READERS,
     *call_rights.READERS,
+    *call_files.READERS,
 )
 _READERS_OF: dict[tuple[str, str], list[Reader]] = {}
 """In their order: the first that knows a cause says it."""

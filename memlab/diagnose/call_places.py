@@ -62,9 +62,13 @@ _CHANGED_BY_PATH: Mapping[str, tuple[int | None, int]] = {
                     (0, 1)),
 }  # fmt: skip
 CHANGES = " ".join((*_CHANGED_BY_DESCRIPTOR, *_CHANGED_BY_PATH))
+_EXECUTED_BY_PATH: Mapping[str, tuple[int | None, int]] = {"execve": (None, 0), "execveat": (0, 1)}
 _OF_NAMES = re.compile(r"(mkdir|rmdir|mknod|unlink|rename|link|symlink)(at2?)?|l\w+")
 """They are about a name in a folder, and follow no link."""
 _MOUNT = re.compile(r"^mnt_id:\s*(\d{1,10})$", re.MULTILINE)
+
+Passed = tuple[str, os.stat_result, bool]
+"""A path, what is there now, and whether a list (ACL) may allow more than its mode."""
 
 Told = tuple[str, str, str]
 """The cause, what it is about, and what to try."""
@@ -148,15 +152,45 @@ def mount_of_change(
             if _OF_NAMES.fullmatch(call):
                 return mount
             try:
-                how = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
-                fd = os.open(name or ".", how, dir_fd=folder)
+                with _named(folder, name, known) as (fd, of_file):
+                    return None if stat.S_ISLNK(os.fstat(fd).st_mode) else of_file
             except FileNotFoundError:
                 return mount
-            try:
-                is_link = stat.S_ISLNK(os.fstat(fd).st_mode)
-                return None if is_link else _local(ROOT / f"proc/self/fdinfo/{fd}", known)
-            finally:
-                os.close(fd)
+    return None
+
+
+def on_the_way(
+    pid: int,
+    call: str,
+    arguments: Sequence[int],
+    memory: Callable[[int, int], bytes],
+    known: Mounts,
+) -> tuple[list[Passed], Passed | None]:
+    """The folders that lead to what a call opens or executes, and that file if it is there; no
+    folder of a path that is not read."""
+    folders: list[Passed] = []
+    places = _EXECUTED_BY_PATH.get(call) or _BY_PATH[call]
+    with suppress(OSError):
+        try:
+            with (
+                _by_path(pid, arguments, places, memory, known, folders) as (folder, name, _),
+                _named(folder, name, known) as (fd, _),
+            ):
+                return folders, _passed(fd)
+        except FileNotFoundError:
+            return folders, None
+    return [], None
+
+
+def program(pid: int, known: Mounts) -> os.stat_result | None:
+    """What a process executes; None if that is on none of these mounts, or may be remote."""
+    with suppress(OSError):
+        fd = os.open(ROOT / f"proc/{pid}/exe", os.O_PATH | os.O_CLOEXEC)
+        try:
+            _local(ROOT / f"proc/self/fdinfo/{fd}", known)
+            return os.fstat(fd)
+        finally:
+            os.close(fd)
     return None
 
 
@@ -216,6 +250,7 @@ def _by_path(
     places: tuple[int | None, int],
     memory: Callable[[int, int], bytes],
     known: Mounts,
+    passed: list[Passed] | None = None,
 ) -> Iterator[tuple[int, str, proc.Mount]]:
     """The folder of a path by an own descriptor, the last name, and the mount. Raises `OSError` of
     a path that is not read."""
@@ -228,8 +263,26 @@ def _by_path(
     if begin == "cwd" and at is not None and arguments[at] & 0xFFFF_FFFF != _CURRENT:
         begin = f"fd/{arguments[at] & 0xFFFF_FFFF}"
     *folders, name = path.split("/")
-    with _folder(pid, begin, folders, known) as (fd, mount):
+    with _folder(pid, begin, folders, known, passed) as (fd, mount):
         yield fd, name, mount
+
+
+@contextmanager
+def _named(folder: int, name: str, known: Mounts) -> Iterator[tuple[int, proc.Mount]]:
+    """An own descriptor of what a folder has by this name, a link too, and its mount."""
+    how = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+    fd = os.open(name or ".", how, dir_fd=folder)
+    try:
+        yield fd, _local(ROOT / f"proc/self/fdinfo/{fd}", known)
+    finally:
+        os.close(fd)
+
+
+def _passed(fd: int) -> Passed:
+    has_list = False
+    with suppress(OSError):
+        has_list = "system.posix_acl_access" in os.listxattr(_link(fd))
+    return target_of(_link(fd)) or "", os.fstat(fd), has_list
 
 
 def _length(call: str, arguments: Sequence[int]) -> int:
@@ -271,7 +324,7 @@ def _local(fdinfo: Path, known: Mounts) -> proc.Mount:
 
 @contextmanager
 def _folder(
-    pid: int, begin: str, parts: Sequence[str], known: Mounts
+    pid: int, begin: str, parts: Sequence[str], known: Mounts, passed: list[Passed] | None = None
 ) -> Iterator[tuple[int, proc.Mount]]:
     """A folder that no link leads to, by an own descriptor, and its mount. Raises `OSError` where
     it may be remote."""
@@ -283,9 +336,14 @@ def _folder(
     try:
         for part in folders:
             _local(ROOT / f"proc/self/fdinfo/{fd}", known)
+            if passed is not None:
+                passed.append(_passed(fd))
             former, fd = fd, os.open(part, how | os.O_NOFOLLOW, dir_fd=fd)
             os.close(former)
-        yield fd, _local(ROOT / f"proc/self/fdinfo/{fd}", known)
+        mount = _local(ROOT / f"proc/self/fdinfo/{fd}", known)
+        if passed is not None:
+            passed.append(_passed(fd))
+        yield fd, mount
     finally:
         os.close(fd)
 

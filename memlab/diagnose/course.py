@@ -159,7 +159,10 @@ def _growing(look: Look) -> Iterator[Finding]:
         goes_on = f"it has been larger before, {size(peak)}: it may swing"
     most_is, outside = inside.mostly_malloc(look)
     setting = f"{_LATER}; then {outside} (heaptrack, memlab record)" if outside else None
-    if not most_is and _loads_classes(look):
+    if not most_is:
+        most_is, profile = inside.mostly_runtime(look)
+        setting = f"{_LATER}; then {profile}" if profile else None
+    if not outside and _loads_classes(look):
         loads = per_second(look.loaded_classes_per_s, "classes")
         unloads = f"{look.unloaded_classes_per_s:,.0f}" if look.unloaded_classes_per_s else "none"
         most_is, setting = f"meanwhile it loads {loads} and unloads {unloads}", _CLASSES

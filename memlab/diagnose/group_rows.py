@@ -33,6 +33,33 @@ _GROUP_MESSAGES = FindingRow(
 )  # fmt: skip
 
 
+_CHARGED_ELSEWHERE = FindingRow(
+    "charged-elsewhere",
+    "stock",
+    "anonymous",
+    "B",
+    "16 MiB and a tenth of anonymous memory are of a process of the group, and not charged to it",
+    setting="start it in its group: memory stays charged where it was touched first, and a move to "
+    "another group (cgroup.procs) takes none of it along",
+    experiments=("memcg-accounting",),
+)
+
+
+def charged_elsewhere(
+    charge: Charge, private_bytes: int, whose: str, line: str | None = None
+) -> Iterator[Finding]:
+    """Anonymous memory that processes of a group share with nobody, and more than it is charged."""
+    more = private_bytes - charge.anonymous_bytes
+    if more >= max(_WORTH_BYTES, private_bytes / 10):
+        yield _CHARGED_ELSEWHERE.found(
+            NOTE,
+            f"{size(more)} or more of {whose} {size(private_bytes)} private anonymous memory are "
+            "charged to other groups, as after a move into this one: its limit does not count them",
+            more,
+            line=line,
+        )
+
+
 def findings(charge: Charge) -> Iterator[Finding]:
     """Of each line that is large."""
     for row in ROWS:

@@ -496,6 +496,9 @@ def findings(seen: GroupLook) -> Iterator[Finding]:
             line=charge.slab_line,
             setting="" if charge.splits_slab else group_limits.unsplit_setting(seen.pipes),
         )
+    private = sum(m.anonymous_bytes - m.shared_bytes for m in seen.members
+                  if m.shared_bytes is not None)  # fmt: skip
+    yield from group_rows.charged_elsewhere(charge, private, "its processes'")
     gone = charge.anonymous_bytes - sum(m.anonymous_bytes for m in seen.members)
     if (
         len(seen.members) == seen.processes

@@ -236,6 +236,8 @@ def of_sockets(seen: Sockets) -> Line:
         note += (
             f" and {units.counted(seen.unaccepted_count, 'connection')} that it has not accepted"
         )
+    if seen.sending_bytes > seen.bytes / 2:
+        note += f"; {size(seen.sending_bytes)} written by it and not taken by the other side"
     return Line("queues of its sockets", seen.bytes, part_of="none", note=note)
 
 
@@ -361,6 +363,29 @@ def mostly_malloc(look: Look) -> tuple[str, str]:
         f"most of its anonymous memory is malloc's objects, {size(used)}, and not {largest.name}, "
         f"{size(largest.resident_bytes)}"
     ), _outside(largest.name)
+
+
+_PROFILES = {
+    inner_heap.JAVA: "jcmd PID GC.heap_info, GC.class_histogram; -Xmx bounds it",
+    inner_heap.V8: "a heap snapshot (--heapsnapshot-signal); --max-old-space-size bounds it",
+    inner_heap.PYTHON: "tracemalloc",
+    allocator_marks.GO: "its profiles of the heap and of goroutines (net/http/pprof)",
+    "jemalloc": "a profile of its own (MALLOC_CONF=prof:true), or the program's counters",
+}
+"""Of what grows in a heap, by its name."""
+
+
+def mostly_runtime(look: Look) -> tuple[str, str]:
+    """The heap beside malloc that most of anonymous memory is in, if that was read, and what shows
+    what lies in it; both empty without such a heap."""
+    half, words, name = look.memory.anonymous_bytes / 2, "", ""
+    largest = max(look.inner_heaps, key=lambda inner: inner.resident_bytes, default=None)
+    if largest is not None and largest.resident_bytes >= half:
+        name, note = largest.name, f" ({largest.note})" if largest.note else ""
+        words = f"most of its anonymous memory is in {name}, {size(largest.resident_bytes)}{note}"
+    elif beside_malloc(look) - named_bytes(look) >= half:
+        name = _not_read(look)
+    return words, "; ".join(text for of, text in _PROFILES.items() if of in name)
 
 
 # What a runtime takes from malloc, by a word of its heap's name.

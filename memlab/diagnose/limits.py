@@ -79,7 +79,14 @@ def findings(look: Look) -> Iterator[Finding]:
             look.group, look, mounts=look.tmpfs, segments=look.left_segments
         )
         of_lines = group_rows.findings(look.group.charge)
-        yield from group_limits.placed(look.group, chain(of_limit, of_lines))
+        private = 0
+        if look.pages and look.pages.shared_bytes is not None:
+            of_others = look.pages.shared_bytes + (look.pages.merged_bytes or 0)
+            private = look.memory.anonymous_bytes - of_others
+        elsewhere = group_rows.charged_elsewhere(
+            look.group.charge, private, "its", "anonymous, private"
+        )
+        yield from group_limits.placed(look.group, chain(of_limit, of_lines, elsewhere))
     # Of limits of one name the one that is met first is said.
     explained = {one.line for one in failing}
     for room in sorted(_filling(look), key=_time_left):

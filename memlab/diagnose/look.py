@@ -291,6 +291,8 @@ class Look:
     rooms: tuple[Room, ...] = ()
     tmpfs: tuple[TmpfsUse, ...] = ()
     waits: Waits | None = None
+    mappings_reader: str = ""
+    """Who reads its mappings from outside, in words; looked for if threads wait for their lock."""
     members: tuple[Member, ...] = ()
     """Its children, theirs, and the other processes of its limited group; at most 64."""
     descendants: frozenset[int] = frozenset()
@@ -517,6 +519,9 @@ def at(
         age_s=family.age_s(found.start_ticks),
         sites=fault_sites,
         waits=waits_of_threads,
+        mappings_reader=waits.reader(pid)
+        if waits_of_threads.by_kind.get(waits.MAPPINGS, 0) >= waits.LEAST_SAMPLES
+        else "",
         members=family.last(members, family.lives(members)),
         descendants=frozenset(descendants),
         refused=refused,

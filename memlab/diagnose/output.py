@@ -112,6 +112,7 @@ def _verdict(found: Diagnosis, *, verbose: bool) -> Iterator[str]:
     elif not worth and not found.findings:
         yield "no finding, but not all was looked at:"
         yield from _left_out(found, verbose=verbose)
+        yield from _resolved(found)
     if not worth and found.findings:
         yield "worth knowing:"
 

@@ -36,6 +36,7 @@ _GROWN_FILES_BYTES = 1 << 20
 _STACK_BYTES = 16 << 10  # THREAD_SIZE of 64-bit machines
 _TABLE_BYTES = PAGE  # of 2 MiB of addresses if it has 4 KiB
 _WORTH_BYTES = growth.WORTH_BYTES
+_ADDRESSES_BYTES = 4 << 30
 
 
 def of(look: Look) -> Account:
@@ -96,6 +97,12 @@ def of(look: Look) -> Account:
         note = "not touched by it, or dropped (MADV_DONTNEED frees none of it)"
         name = "shared memory that it maps, not resident"
         lines.append(Line(name, others, part_of="none", note=note))
+    beyond = memory.virtual_bytes - int(total := _total(look))
+    if beyond >= max(_ADDRESSES_BYTES, 10 * total):
+        note = "virtual size counts them"
+        if closed := look.closed_addresses_bytes:
+            note += f"; {size(closed)} are reserved (PROT_NONE)"
+        lines.append(Line("addresses without memory", beyond, part_of="none", note=note))
     if look.attached and look.attached.destroyed_bytes:
         note = "attached by it: gone when all detach"
         if mine := look.attached.destroyed_resident_bytes:
@@ -118,12 +125,16 @@ def of(look: Look) -> Account:
         resident = memory.locked_resident_bytes
         note = "resident not seen" if resident is None else f"{size(resident)} of it resident"
         lines.append(Line("locked", memory.locked_bytes, part_of="all", note=note))
-    total = (
+    whole = seen is not None and (seen.lazyfree is not None or not _may_be_lazy(look))
+    return account.made("stock", "who holds it", "B", total, lines, whole=whole)
+
+
+def _total(look: Look) -> int:
+    memory = look.memory
+    return (
         memory.resident_bytes + look.page_table_bytes + look.thread_count * _STACK_BYTES
         + memory.hugetlb_bytes + memory.swapped_bytes
     )  # fmt: skip
-    whole = seen is not None and (seen.lazyfree is not None or not _may_be_lazy(look))
-    return account.made("stock", "who holds it", "B", total, lines, whole=whole)
 
 
 def _among(look: Look, files_bytes: int) -> str:

@@ -20,7 +20,6 @@ from memlab.diagnose.finding import (
 from memlab.diagnose.look import Look
 from memlab.text import units
 
-_LEAST_SAMPLES = 3
 _FAULTS_WITHOUT = (6, 4)  # the release of Linux: each mapping has a lock (5e31275cc997)
 _MORE = {
     "waits-for-compaction": ", or 1 allocation per second",
@@ -133,13 +132,14 @@ def findings(look: Look) -> Iterator[Finding]:
         for kind, row in _WAITS.items():
             count = seen.by_kind.get(kind, 0)
             part = count / seen.samples
-            if count < _LEAST_SAMPLES or part < 0.05:
+            if count < waits.LEAST_SAMPLES or part < 0.05:
                 continue
             if row.name == "waits-for-mappings" and (not _changes_mappings(look) or _seldom(look)):
                 continue  # other locks of the kernel are semaphores too
             yield row.found(
                 COSTLY if part * seen.threads >= 0.1 and not _by_network(seen, kind) else NOTE,
-                f"{share(part)} of the samples of {_whose(look)} wait for {kind}",
+                f"{share(part)} of the samples of {_whose(look)} wait for {kind}"
+                f"{_holder(look) if row.name == 'waits-for-mappings' else ''}",
                 part,
                 facts(
                     Fact("samples", count, "count"), Fact("of", seen.samples, "count"),
@@ -152,8 +152,8 @@ def findings(look: Look) -> Iterator[Finding]:
     if look.thread_count > 1 and sleeps >= 500 and _changes_mappings(look, sleeps):
         yield _WAITS_FOR_MAPPINGS.found(
             COSTLY if sleeps >= 2000 else NOTE,
-            f"its threads sleep for each other's calls {per_second(sleeps, 'times')}: most "
-            "likely for the mmap_lock",
+            f"its threads sleep for semaphores of the kernel {per_second(sleeps, 'times')}, most "
+            f"likely for the mmap_lock{_holder(look)}",
             sleeps,
             facts(
                 *(
@@ -176,9 +176,18 @@ def findings(look: Look) -> Iterator[Finding]:
         )
 
 
+def _holder(look: Look) -> str:
+    """Of the lock; a reader holds it while it reads."""
+    if look.mappings_reader:
+        return f"; {look.mappings_reader}, which holds it at each read"
+    return "; who holds it was not read (its own threads, or a reader of its /proc/PID/smaps)"
+
+
 def _of_calls(look: Look) -> str:
     """Fewer of the calls that wait for the mmap_lock; another kernel only where page faults do, and
     this one is older."""
+    if look.mappings_reader:
+        return "fewer such reads; /proc/PID/status and statm do not take that lock"
     advice = _WAITS_FOR_MAPPINGS.setting
     calls = waits.calls(look.waits.functions) if look.waits else []
     if not calls:
@@ -206,7 +215,7 @@ def _seldom(look: Look) -> bool:
     """Whether the samples are of a wait or two: a reader of its /proc, as this look is, had the
     lock and no CPU. Sleeps are counted only of the process, samples also of those beside it."""
     sleeps = look.rate("lock_sleeps")
-    return sleeps is not None and sleeps * look.seconds < _LEAST_SAMPLES and not look.members
+    return sleeps is not None and sleeps * look.seconds < waits.LEAST_SAMPLES and not look.members
 
 
 def _changes_mappings(look: Look, sleeps: float = 0.0) -> bool:

@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
+from itertools import islice
+from pathlib import Path
 
 from memlab.diagnose.kernel_numbers import target_of
 from memlab.diagnose.ticks import Ticks
 from memlab.observe import files, process
 from memlab.observe.proc import ROOT
+from memlab.text.printable import printable
 
 _THREADS_MAX = 16
 _SAMPLED, _SAMPLES = 8, 800
@@ -26,6 +29,9 @@ known to 1.5 %. The next time takes the next ones."""
 
 _LISTED_EVERY = 8  # samples: threads are made and end more slowly
 _HELD_OPEN = 64  # files
+_LINKS_MAX = 20_000  # some 60 ms
+LEAST_SAMPLES = 3  # of a wait that is a finding
+MAPPINGS = "a kernel semaphore, as the mmap_lock"
 RECEIVER = "a receiver that takes what was sent"
 # Linux 6.1 to 6.18. A prefix is enough: compilers add .isra and .constprop.
 _KINDS: tuple[tuple[str, tuple[str, ...]], ...] = (
@@ -45,7 +51,7 @@ _KINDS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("room in a message queue", ("do_msgsnd",)),
     (RECEIVER, ("unix_wait_for_peer", "unix_dgram_sendmsg", "unix_stream_connect",
                 "sock_alloc_send_pskb", "sock_wait_for_wmem", "sk_stream_wait_memory")),
-    ("a kernel semaphore, as the mmap_lock", (
+    (MAPPINGS, (
         "rwsem_", "down_read", "down_write", "__down_", "vm_mmap_pgoff", "__vm_munmap", "vm_munmap",
         "do_mprotect_pkey", "__do_sys_brk", "__do_sys_mremap", "__x64_sys_brk", "__x64_sys_mremap",
         "__arm64_sys_brk", "__arm64_sys_mremap", "do_madvise", "madvise_lock", "do_mlock",
@@ -232,6 +238,31 @@ def _read(text: bytes) -> tuple[str, bool]:
     function = text.decode(errors="replace").strip()
     is_open = kind_of(function) in ("a page of a file", "writeback")
     return function, is_open or function.startswith(_WOKEN)
+
+
+_READ_UNDER_LOCK = ("maps", "smaps", "smaps_rollup", "numa_maps", "pagemap", "clear_refs")
+
+
+def reader(pid: int) -> str:
+    """A process that has a file of /proc open, reads of which hold the lock of mappings."""
+    proc = files.known((ROOT / "proc").stat)
+    for _ in range(3):  # one that opens it again each time is met between two reads
+        for other, fd in islice(_open_elsewhere(pid), _LINKS_MAX):
+            path = target_of(fd) or ""
+            if not path.startswith(f"/proc/{pid}/") or not path.endswith(_READ_UNDER_LOCK):
+                continue
+            about = files.known(fd.stat)
+            if about and proc and about.st_dev == proc.st_dev:  # no PID of another namespace
+                command = (files.text(ROOT / f"proc/{other}/comm") or "").strip()
+                return f"process {other} ({printable(command)}) has {path} open"
+    return ""
+
+
+def _open_elsewhere(pid: int) -> Iterator[tuple[str, Path]]:
+    for name in files.names(ROOT / "proc"):
+        if name.isdecimal() and int(name) not in (pid, os.getpid()):
+            for number in files.names(ROOT / f"proc/{name}/fd"):
+                yield name, ROOT / f"proc/{name}/fd/{number}"
 
 
 def _of_a_call(pid: int, task: int, function: str) -> str:

@@ -186,6 +186,9 @@ ALIKE: Mapping[str, tuple[str, Change]] = {
         events=Events(0, 9, 9, "", 0))),
     "group-stalls": ("its threads wait for a device", _with(
         pressure_share=0.0, waits=Waits(100, 0, {"a page of a file": 80}, 20, {}, 1.0, None))),
+    "charged-elsewhere": ("as much that is shared since a fork", lambda seen: replace(
+        seen, members=tuple(replace(one, shared_bytes=one.anonymous_bytes)
+                            for one in seen.members))),
     "held-elsewhere": ("of a process that came in the look", _with(new_processes=1)),
     "machine-low": ("as little is free, and the rest can be dropped", lambda seen: replace(
         _counter(seen, MemFree=seen.available_bytes), available_bytes=8 * GiB)),

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import ctypes
 import os
+import shutil
+import stat
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,11 +17,12 @@ from typing import Any
 
 import pytest
 
-from memlab.diagnose import call_places, refused
+from memlab.diagnose import call_files, call_places, refused
 from memlab.diagnose.call_facts import EarlierFacts, Facts
 from memlab.diagnose.finding import NOTE
 from memlab.observe import proc
 
+from .live import Compiled, running
 from .looks import look
 from .test_call_causes import PID, of, only, refusal_of
 
@@ -106,6 +109,118 @@ def test_without_a_path_the_errno_says_that_it_is_read_only(tmp_path: Path) -> N
     many.__dict__["mounts"] = dict.fromkeys(range(7), next(iter(many.mounts.values())))
     assert of("mkdir", "EROFS", 8, 0, facts=many).endswith("mounts of it that are read-only: 7")
     del buffer
+
+
+AT = 2**32 - 100  # AT_FDCWD
+OTHER = 65_534
+
+
+def as_other(uid: int = OTHER) -> Facts:
+    """This process, with another user and without capabilities."""
+    made = facts()
+    made.status = {**made.status, "CapEff": "0", "Groups": "", **dict.fromkeys(
+        ("Uid", "Gid"), " ".join([str(uid)] * 4))}  # fmt: skip
+    return made
+
+
+@pytest.mark.needs("a root that is a mount")
+def test_a_mode_that_does_not_allow_it_is_named(tmp_path: Path) -> None:
+    folder, file = tmp_path / "folder", tmp_path / "file"
+    folder.mkdir()
+    file.touch()
+    user, about = os.getuid(), file.stat()
+    (at, a), (inside, b) = address(str(file)), address(f"{folder}/new")
+    for mode, flags, what in (
+        (0o200, os.O_RDONLY, "read"), (0o400, os.O_WRONLY, "written to"),
+        (0o400, os.O_RDONLY | os.O_TRUNC, "read and written to"),
+        (0o077, os.O_RDWR, "read and written to"),
+    ):  # fmt: skip
+        file.chmod(mode)
+        words = of("openat", "EACCES", AT, at, flags, 0, facts=as_other(user))
+        owner = f"UID {about.st_uid}, GID {about.st_gid}"
+        assert words == f"{file} (mode {mode:04o}, {owner}) may not be {what} by UID {user}"
+    file.chmod(0)
+    assert of("openat", "EACCES", AT, at, os.O_PATH, 0, facts=as_other(user)) == ""
+    for mode in (0o400, 0o600):
+        file.chmod(mode)
+        assert of("open", "EACCES", at, os.O_RDONLY, 0, facts=as_other(user)) == ""
+    folder.chmod(0o500)
+    words = of("open", "EACCES", inside, os.O_WRONLY | os.O_CREAT, 0, facts=as_other(user))
+    assert words.startswith(f"{folder} (mode 0500, ")
+    assert words.endswith(f" may not be written to by UID {user}")
+    folder.chmod(0o600)
+    words = of("creat", "EACCES", inside, 0, facts=as_other(user))
+    assert words.startswith(f"{folder} (mode 0600, ")
+    assert words.endswith(f" may not be searched by UID {user}")
+    with_right = as_other(user)
+    with_right.status = {**with_right.status, "CapEff": "2"}  # CAP_DAC_OVERRIDE
+    assert of("creat", "EACCES", inside, 0, facts=with_right) == ""
+    assert of("creat", "EACCES", inside, 0, facts=facts(EarlierFacts)) == ""
+    del a, b
+
+
+@pytest.mark.needs("a root that is a mount")
+def test_a_list_may_allow_more_than_the_mode(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch(0o000)
+    at, buffer = address(f"{tmp_path}/file")
+    monkeypatch.setattr(os, "listxattr", lambda _: ["system.posix_acl_access"])
+    assert of("open", "EACCES", at, os.O_RDONLY, 0, facts=as_other(os.getuid())) == ""
+    del buffer
+
+
+def there(mode: int, uid: int) -> tuple[str, os.stat_result, bool]:
+    return "/dev/shm/x", os.stat_result((mode, 1, 1, 1, uid, 0, 0, 0, 0, 0)), False
+
+
+@pytest.mark.parametrize(
+    ("mode", "uid", "folder", "value", "refuses"),
+    [
+        (stat.S_IFREG, OTHER, 0o1777, 1, True),
+        (stat.S_IFREG, OTHER, 0o1777, 2, True),
+        (stat.S_IFREG, OTHER, 0o1770, 1, False),
+        (stat.S_IFREG, OTHER, 0o1770, 2, True),
+        (stat.S_IFIFO, OTHER, 0o1777, 1, True),
+        (stat.S_IFREG, OTHER, 0o777, 1, False),
+        (stat.S_IFREG, OTHER, 0o1777, 0, False),
+        (stat.S_IFREG, 1000, 0o1777, 1, False),  # of whose the folder is
+        (stat.S_IFREG, 7, 0o1777, 1, False),  # its own
+        (stat.S_IFSOCK, OTHER, 0o1777, 1, False),
+    ],
+)
+def test_a_file_of_another_user_in_a_sticky_folder(
+    mode: int, uid: int, folder: int, value: int, refuses: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether or not it is root."""
+    monkeypatch.setattr(call_files, "sysctl", lambda _: [value])
+    places = [there(stat.S_IFDIR | folder, 1000)], there(mode | 0o666, uid)
+    monkeypatch.setattr(call_places, "on_the_way", lambda *_: places)
+    root = as_other(7)
+    root.status = {**root.status, "CapEff": "ffffffffff"}
+    name = "fifos" if mode == stat.S_IFIFO else "regular"
+    words = of("openat", "EACCES", AT, 8, os.O_CREAT, 0, facts=root)
+    assert (f"fs.protected_{name} ({value}) refuses O_CREAT" in words) == refuses
+    assert of("openat", "EACCES", AT, 8, os.O_RDONLY, 0, facts=root) == ""
+
+
+@pytest.mark.needs("a root that is a mount")
+def test_a_program_that_is_being_executed_is_not_written_to(
+    binary: Compiled, tmp_path: Path
+) -> None:
+    tool = Path(shutil.copy(binary("steady"), tmp_path / "tool"))
+    other = Path(shutil.copy(tool, tmp_path / "idle"))
+    (at, a), (idle, b) = address(str(tool)), address(str(other))
+    with running(tool, "1") as program:
+        words = of("openat", "ETXTBSY", AT, at, os.O_WRONLY, 0)
+        assert words == f"{tool} is being executed by process {program.pid} (tool)"
+        unknown = ", or is in use as swap; by which process was not read"
+        words = of("openat", "ETXTBSY", AT, idle, os.O_WRONLY, 0)
+        assert words == f"{other} is being executed{unknown}"
+        words = of("open", "ETXTBSY", at, os.O_WRONLY, 0, facts=facts(EarlierFacts))
+        assert words == f"the file is being executed{unknown}"
+        assert of("execve", "ETXTBSY", idle, 0, 0).startswith(f"{other} is open for writing in")
+    del a, b
 
 
 @contextmanager

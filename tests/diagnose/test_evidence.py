@@ -23,6 +23,7 @@ from .test_when import FLOORS, ROWS
 LIVE = {
     "files-limit-nears": "test_known_answers.py::test_open_files_near_their_limit",
     "glibc-trims": "test_live.py::test_glibc_that_trims",
+    "charged-elsewhere": "test_known_answers.py::test_memory_of_a_process_that_moved_into_a_group",
     "held-elsewhere": "test_known_answers.py::test_memory_of_a_process_that_moved_out_of_its_group",
     "in-malloc": "test_known_answers.py::test_objects_of_malloc_beside_the_heap_of_a_runtime",
     "kernel-holds": "test_known_answers.py::test_data_in_pipes",

@@ -76,6 +76,14 @@ for at in range(0, len(held), 4096):
     held[at] = 1
 total = len(held)
 """
+MOVED_IN = """
+import mmap
+held = mmap.mmap(-1, 24 * TIMES << 20, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+for at in range(0, len(held), 4096):
+    held[at] = 1
+open(f"{PLACE}/cgroup.procs", "w").write("0")
+total = len(held)
+"""
 MOVED_OUT = """
 import os, mmap
 open(f"{PLACE}/cgroup.procs", "w").write("0")
@@ -167,6 +175,17 @@ def test_memory_of_a_process_that_moved_out_of_its_group(times: int) -> None:
     with small_group(256 * MiB) as group, subject(MOVED_OUT, times, place=group) as (_, total):
         found = one_of(diagnosis.of_group(str(group), 0.05), "held-elsewhere")
     assert found.measured == pytest.approx(total, rel=0.02, abs=2 * MiB)
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_memory_of_a_process_that_moved_into_a_group(times: int) -> None:
+    """Said of the group in which it is not charged, and of the process."""
+    with small_group(256 * MiB) as group, subject(MOVED_IN, times, place=group) as (pid, total):
+        of_group = one_of(diagnosis.of_group(str(group), 0.05), "charged-elsewhere")
+        of_process = one_of(diagnosis.of(pid, 0.05), "charged-elsewhere")
+    for found, line in ((of_group, "anonymous"), (of_process, "anonymous, private")):
+        assert found.measured == pytest.approx(total, rel=0.02, abs=8 * MiB)
+        assert found.line == line
 
 
 SENDS = """

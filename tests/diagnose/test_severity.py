@@ -54,7 +54,8 @@ NOTES = {
     "swapped-out", "pinned", "main-stack-grows", "file-pages-grow", "children-hold",
     "children-grow", "first-touches", "reads-zeros", "files-grow", "mappings-grow", "threads-grow",
     "group-full-of-droppable", "group-slab", "group-dirty", "group-tmpfs", "group-messages",
-    "held-elsewhere", "machine-used", "machine-unexplained", "machine-counted-twice",
+    "charged-elsewhere", "held-elsewhere", "machine-used", "machine-unexplained",
+    "machine-counted-twice",
     "machine-huge-pages", "machine-removed-groups", "machine-grows",
 }  # fmt: skip
 # It stands still, loses or is refused something, however little.

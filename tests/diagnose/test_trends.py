@@ -30,6 +30,7 @@ from memlab.diagnose.diagnosis import Diagnosis
 from memlab.diagnose.family import Member
 from memlab.diagnose.finding import COSTLY, NOTE, Finding, per_second
 from memlab.diagnose.held import GroupLook
+from memlab.diagnose.inner_heap import InnerHeap
 from memlab.diagnose.look import Look, MappedOften, Series, floor_growth
 from memlab.diagnose.mapping_list import MappingList
 from memlab.diagnose.memory import _locked, _locked_resident
@@ -37,6 +38,7 @@ from memlab.diagnose.memory_files import PAGE
 from memlab.diagnose.pages import Pages, Sampled
 from memlab.diagnose.refusals import Refusal
 from memlab.diagnose.room import Room
+from memlab.diagnose.sockets import Sockets
 from memlab.observe import process
 
 from .looks import MiB, charge, group, heap, look, memory
@@ -240,8 +242,9 @@ def test_a_group_that_grows_by_what_becomes_private_says_that_once() -> None:
     workers = tuple(replace(beside(pid), growth_bytes=0) for pid in (7, 8))
     quiet = waits.Waits(0, 0, {}, 0, {}, 0.0, None)
     grown = GroupLook(
-        path="/g", version="2", seconds=10.0, charge=charge(), growth_bytes_per_s=1.5 * MiB,
-        faults_per_s=0.0, room=None, processes=2, members=workers, unshared_bytes=18 * MiB,
+        path="/g", version="2", seconds=10.0, charge=charge(anonymous_bytes=64 * MiB),
+        growth_bytes_per_s=1.5 * MiB, faults_per_s=0.0, room=None, processes=2, members=workers,
+        unshared_bytes=18 * MiB,
         tmpfs=(), waits=quiet, pressure_share=None, grows_steadily=True,
     )  # fmt: skip
     assert [one.name for one in held.findings(grown)] == ["unshared"]
@@ -310,6 +313,57 @@ def test_what_a_runtime_takes_from_malloc_is_said_of_that_runtime(
     assert f"({runtime})" in found.title
     assert words in found.setting
     assert never not in found.setting
+
+
+@pytest.mark.parametrize(
+    ("changes", "words", "setting"),
+    [
+        (
+            {"inner_heaps": (InnerHeap(inner_heap.JAVA, 90 * MiB, 80 * MiB, "of 600 MiB"),)},
+            "; most of its anonymous memory is in the Java heap, 90 MiB (of 600 MiB)",
+            "-Xmx bounds it",
+        ),
+        ({"inner_heaps": (InnerHeap(inner_heap.JAVA, 40 * MiB, 40 * MiB),)}, "", "heaptrack"),
+        ({"within": ("Go's runtime in a",)}, "", "goroutines (net/http/pprof)"),
+        ({"within": ("an unknown one",)}, "", "heaptrack"),
+        ({"within": ("Go's runtime in a",), "heap": heap(held_bytes=60 * MiB)}, "", "heaptrack"),
+    ],
+)
+def test_what_grows_in_a_heap_of_its_own_is_shown_by_that_heaps_tools(
+    changes: dict[str, Any], words: str, setting: str
+) -> None:
+    seen = look(
+        grows_steadily=True, growth_bytes_per_s=1e6,
+        memory=memory(anonymous_bytes=100 * MiB, resident_bytes=120 * MiB), **changes,
+    )  # fmt: skip
+    (found,) = [one for one in course.findings(seen) if one.name == "growing"]
+    assert words in found.title
+    assert ("most of its" in found.title) == bool(words)
+    assert setting in found.setting
+    assert ("heaptrack" in found.setting) == (setting == "heaptrack")
+
+
+@pytest.mark.parametrize(("virtual", "is_said"), [(80, True), (3, False)])
+def test_addresses_without_memory_are_a_line_of_their_own(virtual: int, is_said: bool) -> None:
+    """As the guard regions of WebAssembly."""
+    held = memory(virtual_bytes=virtual << 30, resident_bytes=40 * MiB)
+    made = stock.of(look(memory=held, closed_addresses_bytes=2 << 30))
+    lines = [one for one in made.lines if one.name == "addresses without memory"]
+    assert [one.note for one in lines] == [
+        "virtual size counts them; 2 GiB are reserved (PROT_NONE)"
+    ] * is_said
+    assert all(one.part_of == "none" and 79.9 < one.value / (1 << 30) < 80 for one in lines)
+    large = memory(virtual_bytes=40 << 30, resident_bytes=4 << 30)
+    assert not any(one.name == "addresses without memory" for one in stock.of(
+        look(memory=large)).lines)  # fmt: skip
+
+
+@pytest.mark.parametrize(("sent", "is_said"), [(60, True), (40, False)])
+def test_a_queue_that_the_other_side_does_not_take_is_said_in_its_line(
+    sent: int, is_said: bool
+) -> None:
+    line = inside.of_sockets(Sockets(2, 2, (100 - sent) << 10, sent << 10, 0))
+    assert (f"; {sent} KiB written by it and not taken by the other side" in line.note) == is_said
 
 
 PAGE_CACHE = "page cache, dropped when memory is short; no leak"
@@ -571,13 +625,13 @@ def test_a_growth_beside_a_small_heap_of_a_runtime_says_where_most_lies(
     )  # fmt: skip
     (found,) = [one for one in stock.findings(seen) if one.name == "growing"]
     assert ("malloc's objects" in found.title) == is_most
-    assert ("a heap profile" in found.setting) != is_most
+    assert ("(heaptrack, memlab record)" in found.setting) == is_most
     assert ("direct buffers" in found.setting) == is_most
     if objects == 85 and is_most:
         assert "is malloc's objects, 85 MiB, and not the Java heap, " in found.title
     for other in (replace(seen, inner_heaps=()), replace(seen, heap=None)):
         (found,) = [one for one in stock.findings(other) if one.name == "growing"]
-        assert "a heap profile" in found.setting
+        assert "memlab record" not in found.setting
         assert "and not" not in found.title
 
 

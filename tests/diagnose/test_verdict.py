@@ -13,6 +13,7 @@ from memlab.diagnose.look import Look
 from memlab.diagnose.memory_held_open import Growth
 from memlab.diagnose.room import Room
 from memlab.diagnose.shared import Attached
+from memlab.diagnose.unlooked import Unlooked
 
 from .looks import GiB, MiB, look
 from .test_when import ROWS, Seen, _children, _machine_grows, _of_group, _unshared, example, said
@@ -36,6 +37,15 @@ def _headline(seen: Seen) -> list[str]:
     assert {one.severity for one in found} <= {NOTE}
     cost = diagnosis._cost(0.0, 1.0, 0.0, 0.0)
     return list(output._verdict(Diagnosis(whole["look"], None, (), found, (), cost), verbose=False))
+
+
+def test_which_growth_would_not_show_is_said_too_if_not_all_was_looked_at() -> None:
+    cost = diagnosis._cost(0.0, 1.0, 0.0, 0.0)
+    unread = Unlooked("its heap", "it may not be read", None, None)
+    made = Diagnosis(look(), None, (), (), (unread,), cost)
+    lines = list(output._verdict(made, verbose=False))
+    assert lines[0] == "no finding, but not all was looked at:"
+    assert lines[-1].startswith("(a growth of under ")
 
 
 def _growing(**changes: object) -> Look:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -168,6 +170,37 @@ def test_a_later_kernel_is_advised_where_page_faults_wait_on_an_older_one(
 ) -> None:
     monkeypatch.setattr(kernel_numbers, "release", lambda: release)
     assert (FAULTS_WAIT_NOT in advice({function: 50})) == is_advised
+
+
+@pytest.mark.parametrize("sleeps", [20.0, 2000.0])
+@pytest.mark.parametrize("reader", ["", "process 7 (cat) has /proc/4711/smaps open"])
+def test_who_holds_the_lock_of_mappings_is_read_or_said_not_to_be(
+    reader: str, sleeps: float
+) -> None:
+    kind, count = waits.MAPPINGS, 0 if sleeps >= 500 else 40
+    made = look(
+        waits=waits.Waits(100, 100 - count, {kind: count}, 0, {"__vm_munmap": count}, 4.0, None),
+        per_s=rates(munmap=1000.0, lock_sleeps=sleeps), thread_count=4, mappings_reader=reader,
+    )  # fmt: skip
+    (only,) = [one for one in timing.findings(made) if one.name == "waits-for-mappings"]
+    said = f"; {reader}, which holds it at each read" if reader else "; who holds it was not read"
+    assert said in only.title
+    assert only.setting.startswith("fewer such reads" if reader else "fewer and smaller calls")
+
+
+@pytest.mark.parametrize("name", ["smaps", "task/{}/maps", "status"])
+def test_a_reader_of_mappings_from_outside_is_met(name: str) -> None:
+    path = f"/proc/{os.getpid()}/{name.format(os.getpid())}"
+    code = "import sys; f = open(sys.argv[1]); print(flush=True); sys.stdin.read()"
+    with subprocess.Popen(
+        [sys.executable, "-c", code, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as program:
+        assert program.stdout
+        program.stdout.readline()
+        reader = waits.reader(os.getpid())
+        program.kill()
+    assert (f"process {program.pid} (" in reader) == (f"has {path} open" in reader)
+    assert bool(reader) == (name != "status")
 
 
 @pytest.mark.parametrize(("sleeps", "said"), [(0.2, False), (20.0, True), (None, True)])

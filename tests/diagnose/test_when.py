@@ -218,6 +218,11 @@ def _elsewhere(gone: float, anonymous: float) -> GroupLook:
     return _of_group(charge=whole, processes=1, members=(held,))
 
 
+def _moved_in(more: float, private: float) -> GroupLook:
+    held = Member(7, "one", int(private), 0, 0, 0, 0)
+    return _of_group(charge=charge(anonymous_bytes=int(private - more)), members=(held,))
+
+
 def _machine(rest: float, total: float) -> MachineLook:
     """Of so much memory so much is in no counter, or if it is negative in two."""
     counters = {**dict.fromkeys(COUNTERS, 0), "MemTotal": int(total), "MemAvailable": int(total)}
@@ -400,6 +405,8 @@ CASES: tuple[tuple[str, str, float, Made], ...] = (
     ("group-messages", "a tenth", 40 * MiB, lambda n: _of_group(
         message_bytes=int(n), charge=charge(used_bytes=400 * MiB))),
     ("held-elsewhere", "16 MiB", 16 * MiB, lambda n: _elsewhere(n, 40 * MiB)),
+    ("charged-elsewhere", "16 MiB", 16 * MiB, lambda n: _moved_in(n, 40 * MiB)),
+    ("charged-elsewhere", "a tenth", 40 * MiB, lambda n: _moved_in(n, 400 * MiB)),
     ("held-elsewhere", "a tenth", 40 * MiB, lambda n: _elsewhere(n, 400 * MiB)),
     *((name, "a twentieth", 0.05, _waits(kind, 10_000)) for name, kind in WAITS),
     *((name, "3 samples", 3, _waits(kind, 40, 1 / 40)) for name, kind in WAITS),
