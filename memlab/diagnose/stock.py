@@ -36,7 +36,7 @@ _GROWN_FILES_BYTES = 1 << 20
 _STACK_BYTES = 16 << 10  # THREAD_SIZE of 64-bit machines
 _TABLE_BYTES = PAGE  # of 2 MiB of addresses if it has 4 KiB
 _WORTH_BYTES = growth.WORTH_BYTES
-_ADDRESSES_BYTES = 4 << 30
+_ADDRESSES_BYTES = 4 << 30  # and half of the machine's: a JVM reserves a quarter of it
 
 
 def of(look: Look) -> Account:
@@ -98,7 +98,7 @@ def of(look: Look) -> Account:
         name = "shared memory that it maps, not resident"
         lines.append(Line(name, others, part_of="none", note=note))
     beyond = memory.virtual_bytes - int(total := _total(look))
-    if beyond >= max(_ADDRESSES_BYTES, 10 * total):
+    if beyond >= max(_ADDRESSES_BYTES, 10 * total, (memory.machine_bytes or 0) / 2):
         note = "virtual size counts them"
         if closed := look.closed_addresses_bytes:
             note += f"; {size(closed)} are reserved (PROT_NONE)"

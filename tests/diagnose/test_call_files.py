@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from memlab.diagnose import call_files, call_places, refused
-from memlab.diagnose.call_facts import EarlierFacts, Facts
+from memlab.diagnose.call_facts import EarlierFacts, Facts, shown
 from memlab.diagnose.finding import NOTE
 from memlab.observe import proc
 
@@ -138,7 +138,10 @@ def test_a_mode_that_does_not_allow_it_is_named(tmp_path: Path) -> None:
         file.chmod(mode)
         words = of("openat", "EACCES", AT, at, flags, 0, facts=as_other(user))
         owner = f"UID {about.st_uid}, GID {about.st_gid}"
-        assert words == f"{file} (mode {mode:04o}, {owner}) may not be {what} by UID {user}"
+        assert (
+            words
+            == f"{shown(str(file))} (mode {mode:04o}, {owner}) may not be {what} by UID {user}"
+        )
     file.chmod(0)
     assert of("openat", "EACCES", AT, at, os.O_PATH, 0, facts=as_other(user)) == ""
     for mode in (0o400, 0o600):
@@ -146,11 +149,11 @@ def test_a_mode_that_does_not_allow_it_is_named(tmp_path: Path) -> None:
         assert of("open", "EACCES", at, os.O_RDONLY, 0, facts=as_other(user)) == ""
     folder.chmod(0o500)
     words = of("open", "EACCES", inside, os.O_WRONLY | os.O_CREAT, 0, facts=as_other(user))
-    assert words.startswith(f"{folder} (mode 0500, ")
+    assert words.startswith(f"{shown(str(folder))} (mode 0500, ")
     assert words.endswith(f" may not be written to by UID {user}")
     folder.chmod(0o600)
     words = of("creat", "EACCES", inside, 0, facts=as_other(user))
-    assert words.startswith(f"{folder} (mode 0600, ")
+    assert words.startswith(f"{shown(str(folder))} (mode 0600, ")
     assert words.endswith(f" may not be searched by UID {user}")
     with_right = as_other(user)
     with_right.status = {**with_right.status, "CapEff": "2"}  # CAP_DAC_OVERRIDE
@@ -213,13 +216,15 @@ def test_a_program_that_is_being_executed_is_not_written_to(
     (at, a), (idle, b) = address(str(tool)), address(str(other))
     with running(tool, "1") as program:
         words = of("openat", "ETXTBSY", AT, at, os.O_WRONLY, 0)
-        assert words == f"{tool} is being executed by process {program.pid} (tool)"
+        assert words == f"{shown(str(tool))} is being executed by process {program.pid} (tool)"
         unknown = ", or is in use as swap; by which process was not read"
         words = of("openat", "ETXTBSY", AT, idle, os.O_WRONLY, 0)
-        assert words == f"{other} is being executed{unknown}"
+        assert words == f"{shown(str(other))} is being executed{unknown}"
         words = of("open", "ETXTBSY", at, os.O_WRONLY, 0, facts=facts(EarlierFacts))
         assert words == f"the file is being executed{unknown}"
-        assert of("execve", "ETXTBSY", idle, 0, 0).startswith(f"{other} is open for writing in")
+        assert of("execve", "ETXTBSY", idle, 0, 0).startswith(
+            f"{shown(str(other))} is open for writing in"
+        )
     del a, b
 
 

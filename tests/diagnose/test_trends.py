@@ -343,7 +343,7 @@ def test_what_grows_in_a_heap_of_its_own_is_shown_by_that_heaps_tools(
     assert ("heaptrack" in found.setting) == (setting == "heaptrack")
 
 
-@pytest.mark.parametrize(("virtual", "is_said"), [(80, True), (3, False)])
+@pytest.mark.parametrize(("virtual", "is_said"), [(80, True), (7, False)])
 def test_addresses_without_memory_are_a_line_of_their_own(virtual: int, is_said: bool) -> None:
     """As the guard regions of WebAssembly."""
     held = memory(virtual_bytes=virtual << 30, resident_bytes=40 * MiB)
