@@ -16,7 +16,7 @@ from memlab.diagnose.call_rings import CallEvents, CpuRing, Share
 from memlab.diagnose.call_table import row
 from memlab.diagnose.finding import COSTLY, CRITICAL, NOTE, Fact, Finding, Severity
 from memlab.diagnose.refusals import Refusal
-from memlab.diagnose.refused import CERTAIN_PER_S, LEAST_PER_S, UNKNOWN_PER_S, often
+from memlab.diagnose.refused import CERTAIN_PER_S, LEAST_PER_S, UNKNOWN_PER_S, listed, often, words_of
 from memlab.diagnose.unlooked import Unlooked
 from memlab.observe import files, perf_event, system_calls
 from memlab.observe.proc import ROOT
@@ -191,12 +191,11 @@ def findings(calls: GroupCalls) -> Iterator[Finding]:
         if _per_s(known) < LEAST_PER_S and per_s < UNKNOWN_PER_S:
             continue
         ranked = sorted(refused, key=lambda refusal: -refusal.per_s)
-        pairs = ", ".join(f"{refusal.call} with {refusal.errno}" for refusal in ranked[:_NAMED])
-        more = f" and {len(ranked) - _NAMED} more" if len(ranked) > _NAMED else ""
+        pairs = listed([(words_of(refusal), refusal) for refusal in ranked])
         rates = tuple(Fact(f"{call.call} ({call.errno})", call.per_s, "1/s") for call in ranked)
         yield Finding(
             "calls-fail", _severity(refused),
-            f"{often(refused)} of process {pid} ({calls.names.get(pid, '?')}) fail: {pairs}{more}",
+            f"{often(refused)} of process {pid} ({calls.names.get(pid, '?')}) fail: {pairs}",
             "limits", ranked[0].call, per_s, "1/s",
             rates,
             f"memlab diagnose {pid}", kind=str(pid),
@@ -215,19 +214,15 @@ def _others(calls: GroupCalls) -> Iterator[Finding]:
         return
     refused.sort(key=lambda item: -item[1].per_s)
     named = [
-        (
-            f"{refusal.call} with {refusal.errno} of process {pid} ({calls.names.get(pid, '?')})",
-            refusal.per_s,
-        )
-        for pid, refusal in refused[:_FACTS_MAX]
+        (f"{words_of(refusal)} of process {pid} ({calls.names.get(pid, '?')})", refusal)
+        for pid, refusal in refused
     ]
-    more = f" and {len(refused) - _NAMED} more" if len(refused) > _NAMED else ""
     yield Finding(
         "calls-fail", NOTE,
-        f"{often([refusal for _, refusal in refused])} fail: "
-        f"{', '.join(words for words, _ in named[:_NAMED])}{more}; the cause was not read",
+        f"{often([refusal for _, refusal in refused])} fail: {listed(named)}; the cause was not "
+        "read",
         "limits", refused[0][1].call, per_s, "1/s",
-        tuple(Fact(words, rate, "1/s") for words, rate in named),
+        tuple(Fact(words, one.per_s, "1/s") for words, one in named[:_FACTS_MAX]),
         f"memlab diagnose {refused[0][0]}", kind="no want",
     )  # fmt: skip
 

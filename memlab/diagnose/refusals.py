@@ -391,8 +391,8 @@ def recording(pid: int, tasks: Sequence[int], *, datagrams: bool = False) -> Ite
 _COUNTED = {
     "mmap_eagain": ("mmap", "EAGAIN"), "mremap_eagain": ("mremap", "EAGAIN"),
     "mmap_enomem": ("mmap", "ENOMEM"), "mprotect_enomem": ("mprotect", "ENOMEM"),
-    "munmap_enomem": ("munmap", "ENOMEM"), "mlock_refused": ("mlock", "ENOMEM"),
-    "mlock2_refused": ("mlock2", "ENOMEM"), "mlockall_refused": ("mlockall", "ENOMEM"),
+    "munmap_enomem": ("munmap", "ENOMEM"), "mlock_enomem": ("mlock", "ENOMEM"),
+    "mlock2_enomem": ("mlock2", "ENOMEM"), "mlockall_enomem": ("mlockall", "ENOMEM"),
     "clone_eagain": ("clone", "EAGAIN"), "clone3_eagain": ("clone3", "EAGAIN"),
     "fork_eagain": ("fork", "EAGAIN"), "vfork_eagain": ("vfork", "EAGAIN"),
 }  # fmt: skip
@@ -407,7 +407,7 @@ def with_counts(
     first. Where only a part of the calls was recorded, the counts say how many each are."""
     found = list(recorded)
     for name, (call, errno) in _COUNTED.items():
-        of_call = partial(_is_of_call, call, "" if name.endswith("_refused") else errno)
+        of_call = partial(_is_of_call, call, errno)
         found = _corrected(found, of_call, rates.get(name), is_estimate=False)
     for name, errno in _OF_ERRNO.items():
         found = _corrected(found, partial(_is_of_errno, errno), rates.get(name), is_estimate=True)
@@ -419,13 +419,11 @@ def with_counts(
         return rest if rest > max(0.5, counted / 20) else 0.0
 
     for name, (call, errno) in _COUNTED.items():
-        errnos = "" if name.endswith("_refused") else errno
-        those = [one for one in found if _is_of_call(call, errnos, one)]
+        those = [one for one in found if _is_of_call(call, errno, one)]
         if rest := more(rates.get(name) or 0.0, those):
             first = those[0] if those else Refusal(call, errno, 0.0)
             found = [one for one in found if one is not first]
-            is_least = first.is_least and len(those) > 1
-            found.append(replace(first, per_s=first.per_s + rest, is_least=is_least))
+            found.append(replace(first, per_s=first.per_s + rest, is_least=False))
     for name, errno in _OF_ERRNO.items():
         if rest := more(rates.get(name) or 0.0, [one for one in found if _is_of_errno(errno, one)]):
             found.append(Refusal("another call", errno, rest))
@@ -448,8 +446,12 @@ def _without_many(found: Iterable[Refusal]) -> Iterator[Refusal]:
             odd.append(refusal)
     odd.sort(key=lambda refusal: -refusal.per_s)
     yield from odd[:_KINDS_MAX]
-    if more := sum(refusal.per_s for refusal in odd[_KINDS_MAX:]):
-        yield Refusal("another call", ODD, more)
+    if more := odd[_KINDS_MAX:]:
+        yield Refusal(
+            "another call", ODD, sum(refusal.per_s for refusal in more),
+            is_estimate=any(refusal.is_estimate for refusal in more),
+            is_least=any(refusal.is_least for refusal in more),
+        )  # fmt: skip
 
 
 def ordinary_per_s(
@@ -494,8 +496,7 @@ def _corrected(
 
 
 def _is_of_call(call: str, errno: str, one: Refusal) -> bool:
-    """Of any errno, if it is empty."""
-    return one.call == call and one.errno == (errno or one.errno)
+    return one.call == call and one.errno == errno
 
 
 def _is_of_errno(errno: str, one: Refusal) -> bool:

@@ -76,8 +76,9 @@ def test_calls_of_a_group_that_want_nothing_are_one_note() -> None:
     assert [one.severity for one in costly] == [COSTLY] * 3
     assert note.severity is NOTE
     assert note.title == (
-        "30 calls per second fail: fsync with EINVAL of process 5 (app), fsync with EINVAL of "
-        "process 4 (?), fsync with EINVAL of process 3 (?) and 2 more; the cause was not read"
+        "30 calls per second fail: fsync with EINVAL of process 5 (app) (10 per second), fsync "
+        "with EINVAL of process 4 (?) (8 per second), fsync with EINVAL of process 3 (?) (6 per "
+        "second) and 2 more; the cause was not read"
     )
     rare = {1: [Refusal("fsync", "EINVAL", 0.9)]}
     assert [*group_calls.findings(GroupCalls(rare, (), {}))] == []
@@ -342,7 +343,7 @@ def test_what_fails_rarely_is_no_finding_and_what_nobody_tries_in_vain_is_an_ala
     assert said(Refusal("memfd_secret", "EMLINK", 0.9)) == []  # no row has it: as of a process
     many = [Refusal(call, "EDQUOT", 2.0) for call in ("write", "mkdir", "link", "open")]
     (title, severity), *more = said(*many)
-    assert title.endswith("fail: write with EDQUOT, mkdir with EDQUOT, link with EDQUOT and 1 more")
+    assert title.endswith("link with EDQUOT (2 per second) and open with EDQUOT (2 per second)")
     assert (severity, more) == (COSTLY, [])
     asks = [Refusal(call, "ENOMEM", 50.0) for call in ("mincore", "msync")]
     assert [severity for _, severity in said(*asks)] == [NOTE]

@@ -314,9 +314,33 @@ def test_an_unknown_pair_is_said_without_a_cause() -> None:
     recorded = Refusal("write", "EPERM", 3.0, arguments="fd 5, count 4096")
     (found,) = said(recorded, Refusal("swapon", "ENOSPC", 2.0))
     assert found.title == (
-        "5 calls per second fail: write with EPERM, swapon with ENOSPC; the cause was not read "
-        "(a call: fd 5, count 4096)"
+        "5 calls per second fail: write with EPERM (3 per second) and swapon with ENOSPC (2 per "
+        "second); the cause was not read (a call: fd 5, count 4096)"
     )
+
+
+def test_each_pair_has_its_own_rate_and_none_more_than_was_recorded() -> None:
+    full = Room("RLIMIT_NOFILE", 64, 64, "count", "")
+    opened = Refusal("openat", "EMFILE", 9.0, is_least=True)
+    (found,) = said(opened, Refusal("socket", "EMFILE", 2.0), rooms=(full,))
+    assert found.title.startswith(
+        "at least 11 calls per second fail, openat with EMFILE (at least 9 per second) and socket "
+        "with EMFILE (2 per second): "
+    )
+    causes = [replace(one, cause="why") for one in (opened, Refusal("dup", "EMFILE", 1.0))]
+    assert said(*causes)[0].title == (
+        "at least 10 calls per second fail, openat with EMFILE (at least 9 per second) and dup "
+        "with EMFILE (1 per second): a new file descriptor is refused: why"
+    )
+    # Of mlock the kernel counts those with ENOMEM.
+    each = [Refusal("mlock", "EPERM", 3.0), Refusal("mlock", "ENOMEM", 1.0, is_least=True)]
+    locked = refusals.with_counts(each, {"mlock_enomem": 9.0})
+    assert {(one.errno, one.per_s, one.is_least) for one in locked} == {
+        ("EPERM", 3.0, False), ("ENOMEM", 9.0, False)
+    }  # fmt: skip
+    many = [Refusal("read", f"errno {number}", 40.0, is_least=True) for number in range(600, 631)]
+    more = next(one for one in refusals.with_counts(many, {}) if one.errno == refusals.ODD)
+    assert more.is_least
 
 
 def test_calls_that_want_nothing_are_one_note() -> None:
@@ -330,8 +354,9 @@ def test_calls_that_want_nothing_are_one_note() -> None:
     note, costly = sorted(said(*odd, Refusal("swapon", "ENOSPC", 2.0)), key=lambda f: f.severity)
     assert (note.name, note.severity, note.measured) == ("calls-fail", NOTE, 16.0)
     assert note.title == (
-        "16 calls per second fail: ftruncate with EINVAL, openat with EACCES, fsync with EROFS and "
-        "1 more; the cause was not read (a call: fd 5, length 4096)"
+        "16 calls per second fail: ftruncate with EINVAL (7 per second), openat with EACCES (5 per "
+        "second), fsync with EROFS (3 per second) and system call 900 with ENOSYS (1 per second); "
+        "the cause was not read (a call: fd 5, length 4096)"
     )
     assert (costly.severity, "swapon" in costly.title) == (COSTLY, True)
     assert {(one.name, one.kind) for one in ranked([note, costly])} == {
@@ -367,7 +392,7 @@ def test_counts_of_threads_that_came_later_complete_the_recorded() -> None:
         ("another call", "ENOSPC", 7.0), ("clone", "EAGAIN", 4.0)
     }  # fmt: skip
     recorded = [Refusal("mlock", "ENOMEM", 19.5, asked_bytes=1 << 20)]
-    (found,) = refusals.with_counts(recorded, {"mlock_refused": 21.4})
+    (found,) = refusals.with_counts(recorded, {"mlock_enomem": 21.4})
     assert (found.per_s, found.asked_bytes) == (pytest.approx(21.4), 1 << 20)
 
 
