@@ -91,6 +91,15 @@ def of_descriptor(pid: int, number: int, known: Mounts) -> tuple[str, proc.Mount
     return None
 
 
+def of_path(
+    pid: int, place: Sequence[int], memory: Callable[[int, int], bytes], known: Mounts
+) -> tuple[str, proc.Mount] | None:
+    """The same of a folder's descriptor and the address of a path."""
+    with suppress(OSError), _by_path(pid, place, (0, 1), memory, known) as (fd, name, mount):
+        return f"{target_of(_link(fd)) or ''}/{name}", mount
+    return None
+
+
 def of_call(
     pid: int,
     call: str,
@@ -282,8 +291,9 @@ def _folder(
     fd = os.open(ROOT / f"proc/{pid}/{begin}", how)
     try:
         for part in folders:
-            _local(ROOT / f"proc/self/fdinfo/{fd}", known)
-            former, fd = fd, os.open(part, how | os.O_NOFOLLOW, dir_fd=fd)
+            mount = _local(ROOT / f"proc/self/fdinfo/{fd}", known)
+            follows = 0 if mount.filesystem == "sysfs" else os.O_NOFOLLOW  # its links are its own
+            former, fd = fd, os.open(part, how | follows, dir_fd=fd)
             os.close(former)
         yield fd, _local(ROOT / f"proc/self/fdinfo/{fd}", known)
     finally:

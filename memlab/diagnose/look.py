@@ -837,7 +837,6 @@ def _forks(seen: Look) -> bool:
 
 
 _NAMED_PER_S = 1.0
-_FILTERS_READ = 16  # of threads whose calls fail
 
 
 def explained(measured: Look, pidfd: int, recorded: refusals.Refusals) -> Look:
@@ -845,22 +844,24 @@ def explained(measured: Look, pidfd: int, recorded: refusals.Refusals) -> Look:
     are recorded first, for up to a second; of a program with a filter of system calls all that
     fail. If the process has ended by then, the look stays without them, because /proc has less of
     it."""
+    filters = call_causes.filtered(
+        measured.subject.number, [*recorded.failing, *_failing(measured)]
+    )
+    measured = _with_causes(measured, pidfd, recorded, filters)
+    if recorded.is_open and (refusals.ordinary_per_s(measured.per_s) or 0.0) >= _NAMED_PER_S:
+        return _with_ordinary(measured, pidfd, recorded, filters)
+    return measured
+
+
+def _with_causes(
+    measured: Look, pidfd: int, recorded: refusals.Refusals, filters: Mapping[int, str]
+) -> Look:
     pid, refused = measured.subject.number, measured.refused
-    wait = partial(subject.ended, pidfd)
-    ordinary_per_s = refusals.ordinary_per_s(measured.per_s) or 0.0
-    if recorded.is_open and ordinary_per_s >= _NAMED_PER_S:
-        measured = replace(measured, ordinary=_ordinary(measured, recorded, wait))
     earlier = call_arguments.earlier(recorded.arguments)
     status = files.known(lambda: observed.status(pid)) or {}
-    has_filter = call_causes.has_filter(status) or any(
-        call_causes.has_filter(files.known(partial(observed.status, task)) or {})
-        for task in [*recorded.failing][:_FILTERS_READ]
-    )
-    if has_filter:  # of any thread: that it refuses a call is seen by the call itself
-        status = {**status, "Seccomp": "2"}
 
     def is_wanted(call: str, errno: str) -> bool:
-        return has_filter or call_causes.needs_arguments(call, errno)
+        return bool(filters) or call_causes.needs_arguments(call, errno)
 
     if not recorded.failing or not any(is_wanted(one.call, one.errno) for one in refused):
         return replace(measured, refused=call_causes.explained(pid, {}, refused, {}, earlier))
@@ -868,8 +869,9 @@ def explained(measured: Look, pidfd: int, recorded: refusals.Refusals) -> Look:
     if recorded.is_narrow:
         why = "arguments of its failing calls: those of a 32-bit program are not read"
         return replace(without, unseen=(*without.unseen, why))
+    wait = partial(subject.ended, pidfd)
     called = call_arguments.read(recorded.events, recorded.failing, is_wanted, wait)
-    explanations = call_causes.explained(pid, status, refused, called, earlier)
+    explanations = call_causes.explained(pid, status, refused, called, earlier, filters)
     if not subject.ended(pidfd, 0):
         unrecorded = call_causes.unrecorded(refused, explanations, called)
         return replace(measured, refused=explanations, unseen=(*measured.unseen, *unrecorded))
@@ -877,13 +879,37 @@ def explained(measured: Look, pidfd: int, recorded: refusals.Refusals) -> Look:
     return replace(without, unseen=(*without.unseen, why))
 
 
-def _ordinary(
-    measured: Look, recorded: refusals.Refusals, wait: Callable[[float], object]
-) -> tuple[str, ...]:
-    """Most of the calls that fail as they ordinarily do, of the threads whose calls fail most."""
-    failing = sorted(measured.threads, key=lambda thread: -thread.per_s.get("failing_calls", 0.0))
-    tasks = [thread.tid for thread in failing if thread.per_s.get("failing_calls")]
-    return call_arguments.ordinary(recorded.events, tasks, wait, is_narrow=recorded.is_narrow)
+def _failing(measured: Look) -> list[int]:
+    """Threads whose calls fail, most first."""
+    failing = {
+        one.tid: per_s for one in measured.threads if (per_s := one.per_s.get("failing_calls"))
+    }
+    return sorted(failing, key=lambda tid: -failing[tid])
+
+
+def _with_ordinary(
+    measured: Look, pidfd: int, recorded: refusals.Refusals, filters: Mapping[int, str]
+) -> Look:
+    """With most of the calls that fail as they ordinarily do; and those among them that a filter
+    refuses, which are not ordinary."""
+    events, is_narrow, wait = recorded.events, recorded.is_narrow, partial(subject.ended, pidfd)
+    now = call_arguments.ordinary(events, _failing(measured), wait, is_narrow=is_narrow)
+    names = call_arguments.most_ordinary(now.values(), is_narrow=is_narrow)
+    of_filters = {task: pairs for task, pairs in now.items() if task in filters and not is_narrow}
+    called = call_arguments.read(events, of_filters, call_arguments.is_only_ordinary, wait)
+    refused = list(measured.refused)
+    for pair, calls in called.items():
+        rates = (
+            rate
+            for task in calls.unbegun
+            for numbers, rate in of_filters[task].items()
+            if refusals.named(*numbers) == pair
+        )
+        refusal = Refusal(*pair, sum(rates), is_estimate=True)
+        if by_filter := call_causes.of_filter(refusal, calls, filters):
+            refused.append(by_filter)
+            names = tuple(name for name in names if name != "{} ({})".format(*pair))
+    return replace(measured, ordinary=names, refused=tuple(refused))
 
 
 class Series:

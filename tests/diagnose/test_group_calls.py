@@ -15,7 +15,7 @@ import needs
 import pytest
 
 from memlab.diagnose import call_rings, group_calls, refusals
-from memlab.diagnose.call_rings import FailedCall
+from memlab.diagnose.call_rings import FailedCall, Way
 from memlab.diagnose.finding import COSTLY, CRITICAL, NOTE
 from memlab.diagnose.group_calls import GroupCalls, GroupRefusals
 from memlab.diagnose.refusals import Refusal
@@ -111,8 +111,8 @@ class Rings(list[tuple[int, tuple[int, int]]]):
     def stop(self) -> None:
         pass
 
-    def stopped(self) -> list[tuple[int, tuple[int, int], bool | None]]:
-        return [FailedCall(*one, self.is_narrow) for one in self]
+    def stopped(self) -> list[FailedCall]:
+        return [FailedCall(*one, Way(self.is_narrow)) for one in self]
 
     def recorded_s(self) -> float:
         return self.until_s

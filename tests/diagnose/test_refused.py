@@ -36,6 +36,7 @@ from memlab.diagnose.call_rings import Share
 from memlab.diagnose.call_table import MACHINE, MAKES, ROWS, Row, row
 from memlab.diagnose.finding import COSTLY, NOTE, Finding, ranked
 from memlab.diagnose.look import explained
+from memlab.diagnose.memory_files import MemoryFiles
 from memlab.diagnose.refusals import Refusal
 from memlab.diagnose.room import Room
 from memlab.observe import proc, system_calls
@@ -128,7 +129,7 @@ def test_each_call_counts_however_many_there_are_and_whenever_they_come(
     binary: Compiled, monkeypatch: pytest.MonkeyPatch, times: str,
     expected: dict[tuple[str, str], int], estimated: set[str],
 ) -> None:  # fmt: skip
-    """A ring has room for some 1,300, or 630 with arguments, and what came in none of its time is
+    """A ring has room for some 900, or 540 with arguments, and what came in none of its time is
     not more frequent, if all goes on as it began."""
     monkeypatch.setattr(Share, "is_steady", True)
     with (
@@ -228,6 +229,55 @@ def test_calls_of_a_32_bit_program_have_the_names_of_its_numbers(
         (found,) = seen.result(1.0)
     assert (found.call, found.errno, round(found.per_s)) == ("mmap", "ENOMEM", TIMES)
     assert system_calls.name(192) != "mmap"
+
+
+@pytest.mark.needs("recording", "32-bit programs")
+@pytest.mark.parametrize(("is_read", "name"), [(True, "mmap"), (False, "system call 192")])
+def test_a_call_of_the_other_table_has_its_name_or_none(
+    binary: Compiled, monkeypatch: pytest.MonkeyPatch, is_read: bool, name: str
+) -> None:
+    """A 64-bit program calls by `int $0x80`, which is read from its code; the number 192 is that of
+    lgetxattr by `syscall`."""
+    assert system_calls.name(192) == "lgetxattr"
+    if not is_read:
+        monkeypatch.setattr(MemoryFiles, "is_present", lambda *_: False)
+    with (
+        running(binary("refused_calls")) as program,
+        refusals.recording(program.pid, [program.pid]) as seen,
+    ):
+        tell(program, "i")
+        tell(program, "w")
+        found = seen.result(1.0)
+        called = call_arguments.read(
+            seen.events, seen.failing, lambda *_: True, lambda _: tell(program, "w")
+        )
+    assert {(one.call, one.errno, round(one.per_s), one.of_other_table) for one in found} == {
+        (name, "ENOMEM", TIMES, True), ("write", "ENOSPC", TIMES, False)
+    }  # fmt: skip
+    assert called.keys() == {("write", "ENOSPC")}
+
+
+@pytest.mark.needs("recording")
+def test_a_call_that_a_tracer_skips_is_counted_as_that(binary: Compiled) -> None:
+    """Its number is -1, as at the end of a signal's handler, which is none."""
+    with running(binary("skips_calls")) as program:
+        children = Path(f"/proc/{program.pid}/task/{program.pid}/children")
+        pid = int(children.read_text())
+        with refusals.recording(pid, [pid]) as seen:
+            tell(program, "x")
+            skipped = [one for one in seen.result(1.0) if one.call == "a call without a number"]
+    (found,) = skipped
+    other = Refusal("read", "ENOSYS", 10.0, is_estimate=True)
+    counted = refusals.with_counts([found, other], rates(unusual_errnos=10.0))
+    assert counted == (found, other), "no count has it"
+    assert (found.errno, found.per_s, found.harmless) == ("ENOSYS", TIMES, True)
+    (note,) = said(found)
+    assert note.severity is NOTE
+    assert note.title == (
+        f"23 calls per second of a call without a number fail with ENOSYS: skips_calls "
+        f"({program.pid}), which traces it, skips it; which call it is and what the tracer makes "
+        "its result was not read"
+    )
 
 
 def said(*failing: Refusal, rooms: tuple[Room, ...] = (), **per_s: float) -> list[Finding]:
