@@ -539,7 +539,7 @@ def at(
         *course.refusals.unrecorded,
         *holders.unseen,
         *allocator.not_searched(pid, holders.malloc),
-        *_not_read(holders.malloc, holders.heap, holders.within, holders.unread_bytes),
+        *_not_read(measured, holders),
         *_not_sampled(sampled, rates),
         *_children_counted(forks=_forks(measured)),
         *_not_open_to_a_look(measured, start, end, descriptors),
@@ -1153,15 +1153,21 @@ def _faults_per_s(pid: int) -> Callable[[], float]:
     return lambda: (process.stat(pid).minor_faults - before) / (time.monotonic() - began)
 
 
-def _not_read(
-    malloc: Allocator | None, heaps: Heap | None, within: Sequence[str], unread_bytes: int
-) -> tuple[str, ...]:
-    """What another allocator holds free: no finding about it means nothing."""
-    own = malloc.name if malloc and malloc.name != "glibc" and heaps is None else None
+def _not_read(measured: Look, holders: _Holders) -> tuple[str, ...]:
+    """What another allocator, or the program in its own mappings, holds free: no finding about it
+    means nothing. Own mappings only if they are most of its memory and that grew."""
+    malloc, within, unread_bytes = holders.malloc, holders.within, holders.unread_bytes
+    own = malloc.name if malloc and malloc.name != "glibc" and holders.heap is None else None
     names = [*([own] if own else []), *(one for one in within if not own or own not in one)]
     up_to = units.format_quantity(unread_bytes, "B")
-    if unread_bytes and malloc is None and not names:
+    grew = measured.growth_bytes_per_s * measured.seconds >= _GROWN_BYTES
+    if unread_bytes and not names and malloc is None:
         return (f"what of {up_to} is free and in use: no allocator was recognised in it",)
+    if grew and not names and unread_bytes > measured.memory.resident_bytes / 2:
+        return (
+            f"what lies in {up_to}: they are mappings of no allocator that was recognised, and its "
+            "memory grew",
+        )
     if not names or not unread_bytes:
         return ()
     whose = "an allocator" if len(names) == 1 else "allocators"
