@@ -21,7 +21,9 @@ from memlab.diagnose.group_calls import GroupCalls, GroupRefusals
 from memlab.diagnose.refusals import Refusal
 from memlab.observe import system_calls
 
+from .live import Compiled, running
 from .test_call_causes import LIBC, PID, unmapped
+from .test_counters import tell
 
 TIMES = 7
 
@@ -289,6 +291,21 @@ def test_calls_of_a_32_bit_program_that_has_ended_have_their_names(
     assert [(one.call, one.errno, round(one.per_s)) for one in calls.by_process[started.pid]] == [
         ("mlock", "ENOMEM", TIMES)
     ]
+
+
+@pytest.mark.needs("recording", "32-bit programs")
+def test_a_64_bit_program_may_call_by_the_other_table(
+    binary: Compiled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By `int $0x80`; 192 is lgetxattr by `syscall`."""
+    monkeypatch.setattr(refusals, "of_groups", lambda: ("id == 192 && ret == -12",))
+    with (
+        running(binary("refused_calls")) as program,
+        closing(GroupRefusals(Path("/"), "1")) as recorded,
+    ):
+        tell(program, "i")
+        ((one,),) = recorded.result(1.0, [program.pid]).by_process.values()
+    assert (one.call, one.errno, round(one.per_s)) == ("mmap", "ENOMEM", 23)
 
 
 def test_a_call_of_a_32_bit_program_that_has_the_number_of_another_is_left_out(
