@@ -648,7 +648,8 @@ def _holders(found: Subject, course: _Course, end: _End, *, thorough: bool) -> _
     much = unread >= max(_UNREAD_BYTES, kept.anonymous_bytes / 5)
     searched: list[str] = []
     replacement: str | None = None
-    if much or any(one.name == inner_heap.MIMALLOC for one in inner):
+    is_unread = bool(not_read) and not end.mappings.is_sample
+    if much or is_unread or any(one.name == inner_heap.MIMALLOC for one in inner):
         searched = allocator.within(pid, mappings, malloc)
         replacement = allocator.replacing(pid, mappings, searched) if heaps is None else None
         if replacement:
