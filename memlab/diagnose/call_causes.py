@@ -16,7 +16,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
+from functools import partial
 from itertools import product
+from types import MappingProxyType
 
 from memlab.diagnose import (
     call_arguments,
@@ -47,8 +49,9 @@ from memlab.diagnose.epoll_paths import READERS as EPOLL
 from memlab.diagnose.finding import size
 from memlab.diagnose.kernel_numbers import descriptors, sysctl
 from memlab.diagnose.refusals import Refusal, is_if_explained, is_want
-from memlab.observe import files, namespaces, proc
+from memlab.observe import files, namespaces, proc, process
 from memlab.observe.proc import ROOT
+from memlab.text import units
 
 _IPC_LOCK, _PTRACE_ADMIN, _RESOURCE, _PERFMON, _BPF = 14, 21, 24, 38, 39
 _SET_PIPE_SIZE, _GET_SEALS, _SEALED = 1031, 1034, 0x18  # F_SEAL_WRITE, F_SEAL_FUTURE_WRITE
@@ -276,10 +279,8 @@ def _refused_write(facts: Facts, call: str, arguments: Sequence[int]) -> Cause |
 
 def _attribute_read(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
     """Of a device that has no such value now: its driver chooses the errno."""
-    if not facts.link(arguments[0]):
-        return None
-    place = call_places.of_descriptor(facts.pid, arguments[0], facts.mounts)
-    return ORDINARY if place and place[1].filesystem == "sysfs" else None
+    file = facts.file(arguments[0])
+    return ORDINARY if file and file[1].filesystem == "sysfs" else None
 
 
 def _asked_of_network(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
@@ -509,8 +510,12 @@ def _lock_all(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None
 
 
 def _place(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
-    cause = call_places.of_call(facts.pid, call, arguments, facts.memory, facts.mounts)
-    return None if cause is None else Cause(*cause)
+    """Of a file that is opened each time by its path, if its descriptor is closed by now."""
+    told = call_places.of_call(facts.pid, call, arguments, facts.memory, facts.mounts)
+    place = facts.opened.get(arguments[0])
+    if told is None and place and not facts.link(arguments[0]):
+        told = call_places.of_call(facts.pid, "openat", place, facts.memory, facts.mounts)
+    return None if told is None else Cause(*told)
 
 
 # Options of a mount that say which quotas it has, of ext4, f2fs and XFS.
@@ -587,10 +592,38 @@ for _calls, _errnos, _reader in _READERS:
     for _pair in product(_calls.split(), _errnos.split()):
         _READERS_OF.setdefault(_pair, []).append(_reader)
 _FILTERED = Cause(
-    "a filter of system calls refuses it (seccomp), not a limit",
+    "a filter of system calls{} refuses it (seccomp), not a limit",
     "seccomp",
     "the seccomp profile of its container (--security-opt seccomp=), SystemCallFilter= of its unit",
 )
+_FAILING_MAX, _THREADS_MAX = 16, 1000
+
+
+def filtered(pid: int, failing: Sequence[int]) -> Mapping[int, str]:
+    """Threads whose calls fail and that have a filter of system calls, which may be the cause of
+    any errno. Their names are empty if each thread of the process has one."""
+    those = {task: name for task in failing[:_FAILING_MAX] if (name := _with_filter(task))}
+    tasks = (files.known(lambda: process.tasks(pid)) or []) if those else []
+    is_whole = len(tasks) <= _THREADS_MAX and all(map(_with_filter, tasks))
+    return dict.fromkeys(those, "") if is_whole else those
+
+
+def _with_filter(task: int) -> str:
+    """`thread 7 (db)` of one that has a filter (SECCOMP_MODE_FILTER); else empty."""
+    status = files.known(partial(proc.status, task)) or {}
+    has_filter = status.get("Seccomp", "").strip() == "2"
+    return f"thread {task} ({shown(status.get('Name', ''))})" if has_filter else ""
+
+
+def of_filter(refusal: Refusal, called_with: Called, filters: Mapping[int, str]) -> Refusal | None:
+    """None unless it fails before it begins, and each thread that it does so in has a filter."""
+    tasks = called_with.unbegun
+    if not tasks or not {*tasks} <= filters.keys():
+        return None
+    names = units.enumerated(filters[task] for task in tasks)
+    harmless = not is_want(refusal.call, refusal.errno)
+    words = _FILTERED.words.format(names and f" of {names}")
+    return _because(refusal, replace(_FILTERED, words=words, harmless=harmless))
 
 
 _LEAST_PER_S = 1.0
@@ -603,17 +636,13 @@ def needs_arguments(call: str, errno: str) -> bool:
     return (call, errno) in _WITH_LENGTH or (call, errno) in _READERS_OF
 
 
-def has_filter(status: Mapping[str, str]) -> bool:
-    """Whether a filter of system calls (SECCOMP_MODE_FILTER) may be the cause of any errno."""
-    return status.get("Seccomp", "").strip() == "2"
-
-
 def explained(
     pid: int,
     status: Mapping[str, str],
     refused: Sequence[Refusal],
     called: Mapping[Pair, Called],
     earlier: Mapping[Pair, Called] | None = None,
+    filters: Mapping[int, str] = MappingProxyType({}),
 ) -> tuple[Refusal, ...]:
     """With the cause that most of the recorded calls tell; `earlier` are those of the look, for
     calls that do not fail after it."""
@@ -627,7 +656,9 @@ def explained(
             if is_want(*pair) or pair == _OF_MAPPED:
                 each.append(_described(read, refusal, called_with))
                 continue
-        each.append(_explained(read, refusal, called_with))
+        read.opened = called_with.opened
+        by_filter = of_filter(refusal, called_with, filters)
+        each.append(by_filter or _explained(read, refusal, called_with))
     return tuple(one for one in each if one.cause or not is_if_explained(one))
 
 
@@ -642,6 +673,7 @@ def unrecorded(
         f"arguments were recorded, of {call_arguments.TASKS_MAX} threads at most"
         for one in refused
         if one.per_s >= _LEAST_PER_S
+        and not one.of_other_table
         and one.errno != "EAGAIN"
         and needs_arguments(one.call, one.errno)
         and (one.call, one.errno) not in known
@@ -656,16 +688,15 @@ def _explained(facts: Facts, refusal: Refusal, called_with: Called) -> Refusal:
     if cause is None and (refusal.call, refusal.errno) == ("fork", "ENOMEM"):
         cause = call_commit.child(facts, refusal.call, ())
     if cause is not None:
-        return replace(
-            refusal,
-            cause=cause.words,
-            line=cause.line,
-            setting=cause.setting,
-            harmless=cause.harmless,
-        )
+        return _because(refusal, cause)
     if (refusal.call, refusal.errno) in _WITH_LENGTH and called_with.arguments:
         return _with_length(facts, refusal, called_with.arguments[-1])
     return _described(facts, refusal, called_with)
+
+
+def _because(refusal: Refusal, cause: Cause) -> Refusal:
+    words, line, setting, harmless = cause.words, cause.line, cause.setting, cause.harmless
+    return replace(refusal, cause=words, line=line, setting=setting, harmless=harmless)
 
 
 def _described(facts: Facts, refusal: Refusal, called_with: Called) -> Refusal:
@@ -678,8 +709,6 @@ def _described(facts: Facts, refusal: Refusal, called_with: Called) -> Refusal:
 
 
 def _cause(facts: Facts, refusal: Refusal, called_with: Called) -> Cause | None:
-    if called_with.is_filtered and has_filter(facts.status):
-        return replace(_FILTERED, harmless=not is_want(refusal.call, refusal.errno))
     readers = _READERS_OF.get((refusal.call, refusal.errno), ())
     causes: Counter[Cause | None] = Counter()
     for arguments in dict.fromkeys(called_with.arguments):

@@ -51,6 +51,8 @@ class Facts:
 
     def __init__(self, pid: int, status: Mapping[str, str]) -> None:
         self.pid, self.status = pid, status
+        self.opened: Mapping[int, tuple[int, int]] = {}
+        """By descriptor the folder and the address of the path that it was last opened with."""
 
     @cached_property
     def mappings(self) -> Sequence[process.Mapping]:
@@ -116,15 +118,33 @@ class Facts:
         """What a descriptor is."""
         return target_of(ROOT / f"proc/{self.pid}/fd/{number & 0xFFFF_FFFF}") or ""
 
+    def file(self, number: int) -> tuple[str, proc.Mount, str] | None:
+        """The path of a file, its mount, and how the descriptor is it: as it was last opened, by a
+        path that lies there now, else as it is now. None if neither is read."""
+        number &= 0xFFFF_FFFF
+        if number in self.opened:
+            place = call_places.of_path(self.pid, self.opened[number], self.memory, self.mounts)
+            if place:
+                return *place, "was last opened as"
+        place = call_places.of_descriptor(self.pid, number, self.mounts)
+        return (*place, "is now") if place else None
+
     def meaning(self, name: str, value: int) -> str:
         """` (/var/log/x)`: what an argument of this name is now, of a descriptor or a path."""
         text = ""
         if name in _DESCRIPTORS:
-            text = self.link(value) or ("closed by now" if self._is_closed(value) else "")
+            text = self.link(value)
+            if not text and self._is_closed(value):
+                _, at = self.opened.get(value & 0xFFFF_FFFF, (0, 0))
+                path = self._path(at)
+                text = f"closed by now, last opened as {path}" if path else "closed by now"
         elif name in _PATHS:
-            raw, end, _ = self.memory(value, PAGE).partition(b"\0")
-            text = raw.decode("utf-8", "replace") if end else ""
+            text = self._path(value)
         return f" ({shown(text)})" if text else ""
+
+    def _path(self, at: int) -> str:
+        raw, end, _ = self.memory(at, PAGE).partition(b"\0")
+        return raw.decode("utf-8", "replace") if end else ""
 
     def _is_closed(self, number: int) -> bool:
         """False where that was not read."""
@@ -152,6 +172,9 @@ class EarlierFacts(Facts):
 
     def link(self, number: int) -> str:
         return ""
+
+    def file(self, number: int) -> None:
+        return None
 
     def meaning(self, name: str, value: int) -> str:
         return ""

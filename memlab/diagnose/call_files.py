@@ -82,12 +82,10 @@ def _kernel_file(
     facts: Facts, call: str, arguments: Sequence[int], *, harmless: bool
 ) -> Cause | None:
     """Of a file of the kernel, which the descriptor may have become since."""
-    number = arguments[0] & 0xFFFF_FFFF
-    if not facts.link(number):
+    number, file = arguments[0] & 0xFFFF_FFFF, facts.file(arguments[0])
+    if file is None or file[1].filesystem not in call_places.OF_THE_KERNEL:
         return None
-    path, mount = call_places.of_descriptor(facts.pid, number, facts.mounts) or ("", None)
-    if mount is None or mount.filesystem not in call_places.OF_THE_KERNEL:
-        return None
+    path, mount, how = file
     raw = b"" if call == "writev" else facts.memory(arguments[1], min(arguments[2], _TEXT_MAX))
     text = shown(raw.decode("utf-8", "replace").strip(" \0\n"))
     folder, name = os.path.split(path)
@@ -97,9 +95,9 @@ def _kernel_file(
     limit = _bytes(text)
     if in_use is not None and limit is not None and in_use > limit:
         return Cause(
-            f"the limit of the group {shown(folder)} is to be {size(limit)} ({name}, now "
-            f"descriptor {number}), and it has {size(in_use)} in use, which reclaim does not bring "
-            "below it",
+            f"the limit of the group {shown(folder)} is to be {size(limit)} ({name}, which "
+            f"descriptor {number} {how}), and it has {size(in_use)} in use, which reclaim does not "
+            "bring below it",
             f"{name} of {shown(folder)}",
             "a limit above what is in use, or first less of it: a restart, swap, "
             "memory.force_empty",
@@ -107,7 +105,7 @@ def _kernel_file(
         )  # fmt: skip
     now = f" (where it wrote from now lies {text!r})" if text else ""
     return Cause(
-        f"descriptor {number} is now {shown(path)}, a file of the kernel ({mount.filesystem}), "
+        f"descriptor {number} {how} {shown(path)}, a file of the kernel ({mount.filesystem}), "
         f"which does not take what is written{now}",
         shown(path), "the value; what the file takes is in the kernel's documentation",
         harmless=harmless,

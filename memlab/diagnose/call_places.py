@@ -95,6 +95,15 @@ def of_descriptor(pid: int, number: int, known: Mounts) -> tuple[str, proc.Mount
     return None
 
 
+def of_path(
+    pid: int, place: Sequence[int], memory: Callable[[int, int], bytes], known: Mounts
+) -> tuple[str, proc.Mount] | None:
+    """The same of a folder's descriptor and the address of a path."""
+    with suppress(OSError), _by_path(pid, place, (0, 1), memory, known) as (fd, name, mount):
+        return f"{target_of(_link(fd)) or ''}/{name}", mount
+    return None
+
+
 def of_call(
     pid: int,
     call: str,
@@ -326,8 +335,8 @@ def _local(fdinfo: Path, known: Mounts) -> proc.Mount:
 def _folder(
     pid: int, begin: str, parts: Sequence[str], known: Mounts, passed: list[Passed] | None = None
 ) -> Iterator[tuple[int, proc.Mount]]:
-    """A folder that no link leads to, by an own descriptor, and its mount. Raises `OSError` where
-    it may be remote."""
+    """A folder that no link leads to, but the kernel's in sysfs, by an own descriptor, and its
+    mount. Raises `OSError` where it may be remote."""
     folders = [part for part in parts if part not in ("", ".")]
     if ".." in folders or len(folders) > _FOLDERS_MAX:
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), "/".join(parts))
@@ -335,10 +344,12 @@ def _folder(
     fd = os.open(ROOT / f"proc/{pid}/{begin}", how)
     try:
         for part in folders:
-            _local(ROOT / f"proc/self/fdinfo/{fd}", known)
+            mount = _local(ROOT / f"proc/self/fdinfo/{fd}", known)
             if passed is not None:
                 passed.append(_passed(fd))
-            former, fd = fd, os.open(part, how | os.O_NOFOLLOW, dir_fd=fd)
+            # The links of sysfs are the kernel's. Of a path that is judged, no link is followed.
+            follows = 0 if mount.filesystem == "sysfs" and passed is None else os.O_NOFOLLOW
+            former, fd = fd, os.open(part, how | follows, dir_fd=fd)
             os.close(former)
         mount = _local(ROOT / f"proc/self/fdinfo/{fd}", known)
         if passed is not None:

@@ -14,17 +14,21 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from memlab.observe import perf_event, tracefs
+from memlab.diagnose.memory_files import MemoryFiles
+from memlab.observe import perf_event, system_calls, tracefs
 
 _EXIT, _ENTER, _MMAP = "raw_syscalls:sys_exit", "raw_syscalls:sys_enter", "syscalls:sys_enter_mmap"
 _OF_CPU_MAX, _OF_CPU_LEAST, _OF_CPUS = 16, 2, 64  # pages of a ring: at most, at least, of all
 # Registers that hold the arguments of a call until it ends, in their order, by the numbers of
 # arch/x86/include/uapi/asm/perf_regs.h. On arm64 and RISC-V the result replaces the first argument.
 _REGISTERS = (5, 4, 3, 18, 16, 17) if os.uname().machine == "x86_64" else ()
-# One register, which nobody reads: the ABI of the task stands before it. 1 is that of 32 bits
-# (PERF_SAMPLE_REGS_ABI_32).
-_ONE_REGISTER = 1 if os.uname().machine in ("x86_64", "aarch64") else 0
+# Of x86-64 rcx and rip: `syscall` makes them equal, unless the machine has FRED; `int $0x80`, by
+# which a 64-bit program has calls of the other table, does not. Else one register, not read.
+# The ABI of the task stands before them; 1 is that of 32 bits (PERF_SAMPLE_REGS_ABI_32), by the
+# code segment.
+_WAY = {"x86_64": (2, 8), "aarch64": (0,)}.get(os.uname().machine, ())
 _NARROW_ABI = 1
+_SYSCALL, _INT_80 = b"\x0f\x05", b"\xcd\x80"
 HAVE_ARGUMENTS = bool(_REGISTERS)
 """Whether the end of a call has its arguments."""
 
@@ -73,6 +77,35 @@ def events() -> CallEvents:
         )  # fmt: skip
 
 
+class Way(NamedTuple):
+    """How a call came to the kernel."""
+
+    is_narrow: bool | None = None
+    """Whether from code of 32 bits; None where the kernel does not say it."""
+    at: int = 0
+    """Where the program goes on, if the instruction may not be `syscall`; else 0."""
+
+
+class Tables:
+    """Of which table the numbers of calls of 64-bit programs are."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, int], int] = {}
+
+    def of(self, task: int, way: Way) -> int:
+        """What is added to the number of such a call (`system_calls.OF_NARROW`)."""
+        if way.is_narrow:
+            return system_calls.OF_NARROW
+        if way.at and (task, way.at) not in self._known:
+            instruction = b""
+            with suppress(OSError, OverflowError), MemoryFiles(task) as memory:
+                if memory.is_present(way.at - 2):
+                    instruction = memory.read(way.at - 2, 2)
+            tables = {_SYSCALL: 0, _INT_80: system_calls.OF_NARROW}
+            self._known[task, way.at] = tables.get(instruction, system_calls.UNREAD)
+        return self._known.get((task, way.at), 0)
+
+
 class CallEnd(NamedTuple):
     """One event of a ring."""
 
@@ -80,6 +113,8 @@ class CallEnd(NamedTuple):
     """Its fields."""
     arguments: tuple[int, ...] = ()
     """Of the call that it ends, if the ring was opened for them."""
+    way: Way = Way()
+    at_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +159,8 @@ class Ring:
     pages: mmap.mmap
     counted_before: Sequence[int]
     opened_ns: int
+    registers: tuple[int, ...] = ()
+    """Whose values each end has."""
 
     def stop(self) -> None:
         """Nothing is written and nothing is counted from here on."""
@@ -134,7 +171,7 @@ class Ring:
     def stopped(self) -> list[CallEnd]:
         """Stop it. Each event that it had room for."""
         self.stop()
-        return list(_read(self.pages))
+        return list(_read(self.pages, self.registers))
 
     def recorded_s(self) -> float:
         """Until the last event that it had room for."""
@@ -158,16 +195,19 @@ def record(
     wanted: Sequence[tuple[int, str]],
     *,
     with_arguments: bool = False,
+    with_way: bool = False,
     page_count: int = 4,
 ) -> Ring:
     """A ring for these tracepoints, each with its filter; with the arguments of the calls that end,
-    where `HAVE_ARGUMENTS`. `page_count` is a power of two: a page has room for some 85 ends, or
-    45 begins. Raises `OSError`."""
-    registers = sum(1 << number for number in _REGISTERS) if with_arguments else 0
+    where `HAVE_ARGUMENTS`, or only with their way. `page_count` is a power of two: a page has room
+    for some 85 ends, or 45 begins. Raises `OSError`."""
+    registers: tuple[int, ...] = ()
+    if with_arguments or with_way:
+        registers = (*_WAY, *(_REGISTERS if with_arguments else ()))
     fds: list[int] = []
     try:
         for number, filtered in wanted:
-            fds.append(perf_event.record(number, task, filtered, registers))
+            fds.append(perf_event.record(number, task, filtered, _mask(registers)))
         pages = mmap.mmap(fds[0], (1 + page_count) * mmap.PAGESIZE)
         for fd in fds[1:]:
             perf_event.write_to(fd, fds[0])
@@ -175,7 +215,8 @@ def record(
         for fd in fds:
             os.close(fd)
         raise
-    return Ring(task, fds, pages, [perf_event.read(fd) for fd in fds], time.monotonic_ns())
+    counts = [perf_event.read(fd) for fd in fds]
+    return Ring(task, fds, pages, counts, time.monotonic_ns(), registers)
 
 
 class FailedCall(NamedTuple):
@@ -184,8 +225,7 @@ class FailedCall(NamedTuple):
     pid: int
     raw: bytes
     """Its fields."""
-    is_narrow: bool | None
-    """Whether its program is of 32 bits; None where the kernel does not say it."""
+    way: Way
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,11 +248,9 @@ class CpuRing:
         events = []
         for content in _samples(self.pages, 20):
             (length,) = struct.unpack_from("=I", content, 16)
-            raw, registers = content[20 : 20 + length], content[20 + length :]
-            is_narrow = None
-            if len(registers) >= 8 and any(registers[:8]):
-                is_narrow = int.from_bytes(registers[:8], sys.byteorder) == _NARROW_ABI
-            events.append(FailedCall(int.from_bytes(content[:4], sys.byteorder), raw, is_narrow))
+            way = _way(content[20 + length :], _WAY)
+            pid = int.from_bytes(content[:4], sys.byteorder)
+            events.append(FailedCall(pid, content[20 : 20 + length], way))
         return events
 
     def recorded_s(self) -> float:
@@ -239,7 +277,7 @@ def record_all(
     try:
         for cpu in cpus:
             try:
-                fd = perf_event.record_all(number, cpu, filtered, group, _ONE_REGISTER)
+                fd = perf_event.record_all(number, cpu, filtered, group, _mask(_WAY))
             except OSError as error:
                 if error.errno == errno.ENODEV:
                     continue
@@ -267,19 +305,35 @@ def _number(raw: bytes, field: tuple[int, int]) -> int:
     return int.from_bytes(raw[at : at + size], sys.byteorder, signed=True)
 
 
-def _arguments(registers: bytes) -> tuple[int, ...]:
-    """Behind the ABI that they are of, which is 0 without any."""
-    if len(registers) < 8 * (1 + len(_REGISTERS)) or not any(registers[:8]):
-        return ()
-    values = struct.unpack_from(f"={len(_REGISTERS)}Q", registers, 8)
-    by_number = dict(zip(sorted(_REGISTERS), values, strict=True))
-    return tuple(by_number[number] for number in _REGISTERS)
+def _mask(registers: Sequence[int]) -> int:
+    return sum(1 << number for number in registers)
 
 
-def _read(ring: mmap.mmap) -> Iterator[CallEnd]:
+def _values(content: bytes, registers: Sequence[int]) -> Mapping[int, int]:
+    """By number, behind the ABI that they are of, which is 0 without any."""
+    if len(content) < 8 * (1 + len(registers)) or not any(content[:8]):
+        return {}
+    values = struct.unpack_from(f"={len(registers)}Q", content, 8)
+    return dict(zip(sorted(registers), values, strict=True))
+
+
+def _way(content: bytes, registers: Sequence[int]) -> Way:
+    values = _values(content, registers)
+    if not values:
+        return Way()
+    is_narrow = int.from_bytes(content[:8], sys.byteorder) == _NARROW_ABI
+    before, at = (values.get(number, 0) for number in (*_WAY, *_WAY)[:2])
+    return Way(is_narrow, 0 if before == at else at)
+
+
+def _read(ring: mmap.mmap, registers: Sequence[int]) -> Iterator[CallEnd]:
     for content in _samples(ring, 12):
         (length,) = struct.unpack_from("=I", content, 8)
-        yield CallEnd(content[12 : 12 + length], _arguments(content[12 + length :]))
+        rest = content[12 + length :]
+        values = _values(rest, registers) if len(registers) > len(_WAY) else {}
+        arguments = tuple(values[number] for number in _REGISTERS) if values else ()
+        at_ns = int.from_bytes(content[:8], sys.byteorder)
+        yield CallEnd(content[12 : 12 + length], arguments, _way(rest, registers), at_ns)
 
 
 def _recorded_s(ring: mmap.mmap, at: int, opened_ns: int) -> float:

@@ -11,12 +11,18 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from memlab.diagnose import call_rings, group, refusals
-from memlab.diagnose.call_ordinary import is_ordinary
-from memlab.diagnose.call_rings import CallEvents, CpuRing, Share
+from memlab.diagnose.call_rings import CallEvents, CpuRing, Share, Tables
 from memlab.diagnose.call_table import row
 from memlab.diagnose.finding import COSTLY, CRITICAL, NOTE, Fact, Finding, Severity
 from memlab.diagnose.refusals import Refusal
-from memlab.diagnose.refused import CERTAIN_PER_S, LEAST_PER_S, UNKNOWN_PER_S, often
+from memlab.diagnose.refused import (
+    CERTAIN_PER_S,
+    LEAST_PER_S,
+    UNKNOWN_PER_S,
+    listed,
+    often,
+    words_of,
+)
 from memlab.diagnose.unlooked import Unlooked
 from memlab.observe import files, perf_event, system_calls
 from memlab.observe.proc import ROOT
@@ -96,15 +102,16 @@ class GroupRefusals:
         per_s: dict[int, dict[tuple[int, int, bool | None], float]] = {}
         estimates: set[tuple[int, tuple[int, int, bool | None]]] = set()
         least: set[tuple[int, tuple[int, int, bool | None]]] = set()
-        count, recorded_count, until_s = 0, 0, seconds
+        count, recorded_count, until_s, tables = 0, 0, seconds, Tables()
         known = None if self._of_group_only else {*pids}
         for ring in self._rings:
             recorded = ring.stopped()
             share = Share(len(recorded), ring.count(), ring.recorded_s(), seconds)
             kinds = Counter(
-                (call.pid, (*self._events.ended(call.raw), call.is_narrow))
+                (call.pid, (number + tables.of(call.pid, call.way), code, call.way.is_narrow))
                 for call in recorded
                 if call.pid and (known is None or call.pid in known)
+                for number, code in (self._events.ended(call.raw),)
             )
             for (pid, kind), times in kinds.items():
                 rate, is_certain = share.per_s(times)
@@ -126,11 +133,9 @@ class GroupRefusals:
             for kind, rate in calls.items():
                 number, code, abi = kind
                 is_narrow = pid in narrow if abi is None else abi
-                call, errno = _named(number, code, is_narrow=is_narrow)
-                is_wanting = refusals.is_want(call, errno)
-                if (is_wanting or not is_ordinary(call, errno)) and (
-                    not is_narrow or refusals.is_by_errno(errno)
-                ):
+                call, errno = refusals.named(number, code, is_narrow=is_narrow)
+                of_other = is_narrow or number >= system_calls.OF_NARROW
+                if refusals.is_recorded(call, errno, by_errno=of_other):
                     refusal = pairs.get((call, errno), Refusal(call, errno, 0.0))
                     pairs[call, errno] = replace(
                         refusal,
@@ -157,11 +162,6 @@ class GroupRefusals:
         for ring in self._rings:
             ring.close()
         self._rings.clear()
-
-
-def _named(number: int, code: int, *, is_narrow: bool) -> tuple[str, str]:
-    errno = refusals.ERRNOS.get(-code, f"errno {-code}")
-    return system_calls.name(number, is_narrow=is_narrow), errno
 
 
 def _name(pid: int) -> str:
@@ -191,12 +191,11 @@ def findings(calls: GroupCalls) -> Iterator[Finding]:
         if _per_s(known) < LEAST_PER_S and per_s < UNKNOWN_PER_S:
             continue
         ranked = sorted(refused, key=lambda refusal: -refusal.per_s)
-        pairs = ", ".join(f"{refusal.call} with {refusal.errno}" for refusal in ranked[:_NAMED])
-        more = f" and {len(ranked) - _NAMED} more" if len(ranked) > _NAMED else ""
+        pairs = listed([(words_of(refusal), refusal) for refusal in ranked])
         rates = tuple(Fact(f"{call.call} ({call.errno})", call.per_s, "1/s") for call in ranked)
         yield Finding(
             "calls-fail", _severity(refused),
-            f"{often(refused)} of process {pid} ({calls.names.get(pid, '?')}) fail: {pairs}{more}",
+            f"{often(refused)} of process {pid} ({calls.names.get(pid, '?')}) fail: {pairs}",
             "limits", ranked[0].call, per_s, "1/s",
             rates,
             f"memlab diagnose {pid}", kind=str(pid),
@@ -215,19 +214,15 @@ def _others(calls: GroupCalls) -> Iterator[Finding]:
         return
     refused.sort(key=lambda item: -item[1].per_s)
     named = [
-        (
-            f"{refusal.call} with {refusal.errno} of process {pid} ({calls.names.get(pid, '?')})",
-            refusal.per_s,
-        )
-        for pid, refusal in refused[:_FACTS_MAX]
+        (f"{words_of(refusal)} of process {pid} ({calls.names.get(pid, '?')})", refusal)
+        for pid, refusal in refused
     ]
-    more = f" and {len(refused) - _NAMED} more" if len(refused) > _NAMED else ""
     yield Finding(
         "calls-fail", NOTE,
-        f"{often([refusal for _, refusal in refused])} fail: "
-        f"{', '.join(words for words, _ in named[:_NAMED])}{more}; the cause was not read",
+        f"{often([refusal for _, refusal in refused])} fail: {listed(named)}; the cause was not "
+        "read",
         "limits", refused[0][1].call, per_s, "1/s",
-        tuple(Fact(words, rate, "1/s") for words, rate in named),
+        tuple(Fact(words, one.per_s, "1/s") for words, one in named[:_FACTS_MAX]),
         f"memlab diagnose {refused[0][0]}", kind="no want",
     )  # fmt: skip
 

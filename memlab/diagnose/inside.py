@@ -100,7 +100,10 @@ def lines(look: Look) -> Iterator[Line]:
             size = min(size, int(rest))
             named, rest = named + size, rest - size
         yield Line(form.name, size, part_of=of, note=_of_form(look, form))
-    notes = (_not_read(look), _stacks_elsewhere(look, rest), _largest(look, rest))
+    who = _not_read(look)
+    if not who and rest > look.memory.resident_bytes / 10:
+        who = "what lies in them was not read"
+    notes = (who, _stacks_elsewhere(look, rest), _largest(look, rest))
     unread = "; ".join(filter(None, notes))
     if named or unread:
         yield Line("other mappings", rest, part_of=of, note=unread)

@@ -543,7 +543,7 @@ def at(
         *course.refusals.unrecorded,
         *holders.unseen,
         *allocator.not_searched(pid, holders.malloc),
-        *_not_read(holders.malloc, holders.heap, holders.within, holders.unread_bytes),
+        *_not_read(measured, holders),
         *_not_sampled(sampled, rates),
         *_children_counted(forks=_forks(measured)),
         *_not_open_to_a_look(measured, start, end, descriptors),
@@ -652,7 +652,8 @@ def _holders(found: Subject, course: _Course, end: _End, *, thorough: bool) -> _
     much = unread >= max(_UNREAD_BYTES, kept.anonymous_bytes / 5)
     searched: list[str] = []
     replacement: str | None = None
-    if much or any(one.name == inner_heap.MIMALLOC for one in inner):
+    is_unread = bool(not_read) and not end.mappings.is_sample
+    if much or is_unread or any(one.name == inner_heap.MIMALLOC for one in inner):
         searched = allocator.within(pid, mappings, malloc)
         replacement = allocator.replacing(pid, mappings, searched) if heaps is None else None
         if replacement:
@@ -847,7 +848,6 @@ def _forks(seen: Look) -> bool:
 
 
 _NAMED_PER_S = 1.0
-_FILTERS_READ = 16  # of threads whose calls fail
 
 
 def explained(measured: Look, pidfd: int, recorded: refusals.Refusals) -> Look:
@@ -855,22 +855,24 @@ def explained(measured: Look, pidfd: int, recorded: refusals.Refusals) -> Look:
     are recorded first, for up to a second; of a program with a filter of system calls all that
     fail. If the process has ended by then, the look stays without them, because /proc has less of
     it."""
+    filters = call_causes.filtered(
+        measured.subject.number, [*recorded.failing, *_failing(measured)]
+    )
+    measured = _with_causes(measured, pidfd, recorded, filters)
+    if recorded.is_open and (refusals.ordinary_per_s(measured.per_s) or 0.0) >= _NAMED_PER_S:
+        return _with_ordinary(measured, pidfd, recorded, filters)
+    return measured
+
+
+def _with_causes(
+    measured: Look, pidfd: int, recorded: refusals.Refusals, filters: Mapping[int, str]
+) -> Look:
     pid, refused = measured.subject.number, measured.refused
-    wait = partial(subject.ended, pidfd)
-    ordinary_per_s = refusals.ordinary_per_s(measured.per_s) or 0.0
-    if recorded.is_open and ordinary_per_s >= _NAMED_PER_S:
-        measured = replace(measured, ordinary=_ordinary(measured, recorded, wait))
     earlier = call_arguments.earlier(recorded.arguments)
     status = files.known(lambda: observed.status(pid)) or {}
-    has_filter = call_causes.has_filter(status) or any(
-        call_causes.has_filter(files.known(partial(observed.status, task)) or {})
-        for task in [*recorded.failing][:_FILTERS_READ]
-    )
-    if has_filter:  # of any thread: that it refuses a call is seen by the call itself
-        status = {**status, "Seccomp": "2"}
 
     def is_wanted(call: str, errno: str) -> bool:
-        return has_filter or call_causes.needs_arguments(call, errno)
+        return bool(filters) or call_causes.needs_arguments(call, errno)
 
     if not recorded.failing or not any(is_wanted(one.call, one.errno) for one in refused):
         return replace(measured, refused=call_causes.explained(pid, {}, refused, {}, earlier))
@@ -878,8 +880,9 @@ def explained(measured: Look, pidfd: int, recorded: refusals.Refusals) -> Look:
     if recorded.is_narrow:
         why = "arguments of its failing calls: those of a 32-bit program are not read"
         return replace(without, unseen=(*without.unseen, why))
+    wait = partial(subject.ended, pidfd)
     called = call_arguments.read(recorded.events, recorded.failing, is_wanted, wait)
-    explanations = call_causes.explained(pid, status, refused, called, earlier)
+    explanations = call_causes.explained(pid, status, refused, called, earlier, filters)
     if not subject.ended(pidfd, 0):
         unrecorded = call_causes.unrecorded(refused, explanations, called)
         return replace(measured, refused=explanations, unseen=(*measured.unseen, *unrecorded))
@@ -887,13 +890,37 @@ def explained(measured: Look, pidfd: int, recorded: refusals.Refusals) -> Look:
     return replace(without, unseen=(*without.unseen, why))
 
 
-def _ordinary(
-    measured: Look, recorded: refusals.Refusals, wait: Callable[[float], object]
-) -> tuple[str, ...]:
-    """Most of the calls that fail as they ordinarily do, of the threads whose calls fail most."""
-    failing = sorted(measured.threads, key=lambda thread: -thread.per_s.get("failing_calls", 0.0))
-    tasks = [thread.tid for thread in failing if thread.per_s.get("failing_calls")]
-    return call_arguments.ordinary(recorded.events, tasks, wait, is_narrow=recorded.is_narrow)
+def _failing(measured: Look) -> list[int]:
+    """Threads whose calls fail, most first."""
+    failing = {
+        one.tid: per_s for one in measured.threads if (per_s := one.per_s.get("failing_calls"))
+    }
+    return sorted(failing, key=lambda tid: -failing[tid])
+
+
+def _with_ordinary(
+    measured: Look, pidfd: int, recorded: refusals.Refusals, filters: Mapping[int, str]
+) -> Look:
+    """With most of the calls that fail as they ordinarily do; and those among them that a filter
+    refuses, which are not ordinary."""
+    events, is_narrow, wait = recorded.events, recorded.is_narrow, partial(subject.ended, pidfd)
+    now = call_arguments.ordinary(events, _failing(measured), wait, is_narrow=is_narrow)
+    names = call_arguments.most_ordinary(now.values(), is_narrow=is_narrow)
+    of_filters = {task: pairs for task, pairs in now.items() if task in filters and not is_narrow}
+    called = call_arguments.read(events, of_filters, call_arguments.is_only_ordinary, wait)
+    refused = list(measured.refused)
+    for pair, calls in called.items():
+        rates = (
+            rate
+            for task in calls.unbegun
+            for numbers, rate in of_filters[task].items()
+            if refusals.named(*numbers) == pair
+        )
+        refusal = Refusal(*pair, sum(rates), is_estimate=True)
+        if by_filter := call_causes.of_filter(refusal, calls, filters):
+            refused.append(by_filter)
+            names = tuple(name for name in names if name != "{} ({})".format(*pair))
+    return replace(measured, ordinary=names, refused=tuple(refused))
 
 
 class Series:
@@ -1132,15 +1159,21 @@ def _faults_per_s(pid: int) -> Callable[[], float]:
     return lambda: (process.stat(pid).minor_faults - before) / (time.monotonic() - began)
 
 
-def _not_read(
-    malloc: Allocator | None, heaps: Heap | None, within: Sequence[str], unread_bytes: int
-) -> tuple[str, ...]:
-    """What another allocator holds free: no finding about it means nothing."""
-    own = malloc.name if malloc and malloc.name != "glibc" and heaps is None else None
+def _not_read(measured: Look, holders: _Holders) -> tuple[str, ...]:
+    """What another allocator, or the program in its own mappings, holds free: no finding about it
+    means nothing. Own mappings only if they are most of its memory and that grew."""
+    malloc, within, unread_bytes = holders.malloc, holders.within, holders.unread_bytes
+    own = malloc.name if malloc and malloc.name != "glibc" and holders.heap is None else None
     names = [*([own] if own else []), *(one for one in within if not own or own not in one)]
     up_to = units.format_quantity(unread_bytes, "B")
-    if unread_bytes and malloc is None and not names:
+    grew = measured.growth_bytes_per_s * measured.seconds >= _GROWN_BYTES
+    if unread_bytes and not names and malloc is None:
         return (f"what of {up_to} is free and in use: no allocator was recognised in it",)
+    if grew and not names and unread_bytes > measured.memory.resident_bytes / 2:
+        return (
+            f"what lies in {up_to}: they are mappings of no allocator that was recognised, and its "
+            "memory grew",
+        )
     if not names or not unread_bytes:
         return ()
     whose = "an allocator" if len(names) == 1 else "allocators"

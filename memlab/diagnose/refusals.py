@@ -1,7 +1,7 @@
 """Calls that fail, except as calls ordinarily do: which call, with which errno, how often.
 
-The kernel counts such calls of each thread, and writes the number and the result of the first 1,300
-that fail for want of something into a ring; and of the first 630 others into another one, with
+The kernel counts such calls of each thread, and writes the number and the result of the first 900
+that fail for want of something into a ring; and of the first 540 others into another one, with
 their arguments. If there are more, a kind is taken to be its share of all only if all went on as it
 began; else it is known how often it failed at least (call_rings.Share). A third ring has each
 result of mmap, so that what a mapping asks for is never said of another call, and each call of brk,
@@ -22,12 +22,13 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 
 from memlab.diagnose import call_rings
-from memlab.diagnose.call_ordinary import OF_ANY_CALL, OF_CALLS, SENDS
+from memlab.diagnose.call_ordinary import OF_ANY_CALL, OF_CALLS, SENDS, is_ordinary
 from memlab.diagnose.call_rings import Ring, Share
 from memlab.diagnose.call_table import MAKES
-from memlab.observe import files, perf_event, system_calls
+from memlab.observe import files, perf_event, proc, system_calls
 from memlab.observe.proc import ROOT
 from memlab.text import units
+from memlab.text.printable import printable
 
 _REGISTERS = {0: False, 15: True}  # IORING_REGISTER_BUFFERS, IORING_REGISTER_BUFFERS2 (a struct)
 _BUFFERS_MAX = 1024  # of one call
@@ -129,18 +130,13 @@ class Refusal:
     is taken to be its share of all."""
     is_least: bool = False
     """Only the first were recorded, and what came after them may be of other kinds."""
+    of_other_table: bool = False
+    """Its number is of the table of 32-bit programs, as of `int $0x80` of a 64-bit program, or it
+    was not read of which: its arguments are not read."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """What one call asks for."""
-
-    bytes: int = 0
-    reserved: bool = False
-    data: bool = False
-    noreserve: bool = False
-    of_kernel_faults: bool = False
-    executes: bool = False
+_NOTHING = Refusal("", "", 0.0)
+"""What one call asks for, before its name is known."""
 
 
 class Refusals:
@@ -157,6 +153,10 @@ class Refusals:
         self._rings: list[Ring] = []
         """Two of each thread: of calls that fail for want of something, and of others."""
         self._mappings: list[Ring] = []
+        self._skipped: list[tuple[str, Ring]] = []
+        """Of each thread that is traced, with its tracer, who may take away the number of a call
+        and so skip it: ends of calls without a number, and returns from signal handlers, whose end
+        has none either."""
         self.failing: dict[int, dict[tuple[int, int], float]] = {}
         """By thread, the numbers and results of the calls that failed, per second."""
         self.arguments: dict[tuple[int, int], deque[tuple[int, ...]]] = defaultdict(
@@ -208,11 +208,17 @@ class Refusals:
     ) -> None:
         have_arguments = call_rings.HAVE_ARGUMENTS and not self.is_narrow
         try:
-            self._rings.append(call_rings.record(task, wanting, page_count=_PAGES))
+            self._rings.append(
+                call_rings.record(task, wanting, with_way=not self.is_narrow, page_count=_PAGES)
+            )
             self._rings.append(
                 call_rings.record(task, odd, with_arguments=have_arguments, page_count=_PAGES)
             )
             self._mappings.append(call_rings.record(task, pieces))
+            if tracer := tracer_of(files.known(partial(proc.status, task)) or {}):
+                returns = _ids(("rt_sigreturn", "sigreturn"), self.is_narrow)
+                events = [(self.events.exit, "id < 0"), (self.events.enter, returns)]
+                self._skipped.append((tracer, call_rings.record(task, events, page_count=_PAGES)))
         except ProcessLookupError:
             return  # the thread has ended
         except OSError as error:
@@ -220,14 +226,18 @@ class Refusals:
 
     def close(self) -> None:
         """Nothing is recorded from here on."""
-        for ring in (*self._rings, *self._mappings):
+        for ring in self._all:
             ring.close()
-        self._rings.clear()
-        self._mappings.clear()
+        for rings in (self._rings, self._mappings, self._skipped):
+            rings.clear()
+
+    @property
+    def _all(self) -> Iterator[Ring]:
+        yield from (*self._rings, *self._mappings, *(ring for _, ring in self._skipped))
 
     def result(self, seconds: float) -> list[Refusal]:
         """By call and errno, over so many seconds."""
-        for ring in (*self._rings, *self._mappings):
+        for ring in self._all:
             ring.stop()  # all of them before any is read, which takes time
         per_s: dict[tuple[int, int], float] = defaultdict(float)
         estimates: set[tuple[int, int]] = set()
@@ -242,23 +252,26 @@ class Refusals:
             if not is_certain:
                 full.append(share)
 
+        tables = call_rings.Tables()
         for ring in self._rings:
             pairs: Counter[tuple[int, int]] = Counter()
-            for raw, arguments in ring.stopped():
-                pair = self.events.ended(raw)
-                pairs[pair] += 1
-                if arguments:
-                    self.arguments[pair].append(arguments)
+            for end in ring.stopped():
+                number, code = self.events.ended(end.raw)
+                table = tables.of(self._pid, end.way)
+                pairs[number + table, code] += 1
+                if end.arguments and not table:
+                    self.arguments[number, code].append(end.arguments)
             share = Share(pairs.total(), max(ring.counts()), ring.recorded_s(), seconds)
             for pair, recorded in pairs.items():
-                count(pair, recorded, share)
-        asked: dict[tuple[int, int], _Asked] = {}
+                if pair[0] < system_calls.OF_NARROW or is_recorded(*named(*pair), by_errno=True):
+                    count(pair, recorded, share)
+        asked: dict[tuple[int, int], Refusal] = {}
         executing: Counter[tuple[int, int]] = Counter()
         counts: Counter[tuple[int, int]] = Counter()
         for ring in self._mappings:
             heap_ends, pieces = self._pieces(ring)
             of_brk = system_calls.numbers("brk", is_narrow=self.is_narrow)[0], -_ENOMEM
-            if refused := [end for end in heap_ends if end.bytes]:
+            if refused := [end for end in heap_ends if end.asked_bytes]:
                 share = Share(len(heap_ends), ring.counts()[0], ring.recorded_s(), seconds)
                 count(of_brk, len(refused), share)
                 asked[of_brk] = refused[-1]
@@ -271,31 +284,50 @@ class Refusals:
             share = min(full, key=lambda share: share.recorded_s)
             why = f"of one thread {share.recorded:,} of {share.in_all:,} were recorded"
             self.unrecorded = (f"{after(share.recorded_s)}: {why}",)
-        none = _Asked()
-        return [
-            Refusal(
-                system_calls.name(call, is_narrow=self.is_narrow),
-                ERRNOS.get(-code, f"errno {-code}"), rate,
-                one.bytes, one.reserved, one.data, one.noreserve, one.of_kernel_faults,
-                2 * executing[call, code] > counts[call, code],
-                is_estimate=(call, code) in estimates, is_least=(call, code) in least,
-            )
-            for (call, code), rate in per_s.items()
-            for one in (asked.get((call, code), none),)
-        ]  # fmt: skip
+        merged: dict[tuple[str, str], Refusal] = {}
+        for pair, rate in per_s.items():
+            call, errno = named(*pair, is_narrow=self.is_narrow)
+            other = merged.get((call, errno), _NOTHING)
+            merged[call, errno] = replace(
+                asked.get(pair, other), call=call, errno=errno, per_s=other.per_s + rate,
+                executes=2 * executing[pair] > counts[pair],
+                is_estimate=other.is_estimate or pair in estimates,
+                is_least=other.is_least or pair in least,
+                of_other_table=pair[0] >= system_calls.OF_NARROW,
+            )  # fmt: skip
+        return [*merged.values(), *self._without_number(seconds)]
+
+    def _without_number(self, seconds: float) -> Iterator[Refusal]:
+        counts: Counter[tuple[str, int]] = Counter()
+        for tracer, ring in self._skipped:
+            is_return = False
+            for end in ring.stopped():
+                is_enter = self.events.is_enter(end.raw)
+                if not is_enter and not is_return:
+                    counts[tracer, self.events.ended(end.raw)[1]] += 1
+                is_return = is_enter
+        is_least = any(sum(ring.counts()) > len(ring.stopped()) for _, ring in self._skipped)
+        for (tracer, code), count in counts.items():
+            if -4096 < code < 0 and -code not in RESTARTS:
+                yield Refusal(
+                    _SKIPPED, named(0, code)[1], count / seconds, line="ptrace",
+                    cause=f"{tracer}, which traces it, skips it; which call it is and what the "
+                    "tracer makes its result was not read",
+                    setting="what its tracer does", harmless=True, is_least=is_least,
+                )  # fmt: skip
 
     def _pieces(
         self, ring: Ring
-    ) -> tuple[list[_Asked], list[tuple[tuple[int, int], _Asked | None]]]:
+    ) -> tuple[list[Refusal], list[tuple[tuple[int, int], Refusal | None]]]:
         """Each call of brk, with what it asks for if it is refused; and each other call that tells
         what it asks for, by its number and result."""
-        heap_ends: list[_Asked] = []
-        pieces: list[tuple[tuple[int, int], _Asked | None]] = []
+        heap_ends: list[Refusal] = []
+        pieces: list[tuple[tuple[int, int], Refusal | None]] = []
         brk = system_calls.numbers("brk", is_narrow=self.is_narrow)
-        mapping: _Asked | None = None
-        entered: dict[int, _Asked] = {}
+        mapping: Refusal | None = None
+        entered: dict[int, Refusal] = {}
         end = 0
-        for raw, _ in ring.stopped():
+        for raw, *_ in ring.stopped():
             if self.events.is_mmap(raw):
                 mapping = self._mapping(raw)
             elif self.events.is_enter(raw):
@@ -308,7 +340,8 @@ class Refusals:
                 pair = self.events.ended(raw)
                 if pair[0] in brk:
                     refused = 0 < pair[1] < end
-                    heap_ends.append(_Asked(end - pair[1], data=True) if refused else _Asked())
+                    asks = replace(_NOTHING, asked_bytes=end - pair[1], data=True)
+                    heap_ends.append(asks if refused else _NOTHING)
                     end = 0
                 elif pair[0] in system_calls.numbers("mmap"):
                     pieces.append((pair, mapping))
@@ -328,22 +361,23 @@ class Refusals:
         of_task = self.failing.setdefault(task, defaultdict(float))
         of_task[pair] += rate
 
-    def _mapping(self, raw: bytes) -> _Asked:
+    def _mapping(self, raw: bytes) -> Refusal:
         length, protection, flags, fd = (
             self.events.of_mmap(raw, name) for name in ("len", "prot", "flags", "fd")
         )
-        return _Asked(
-            length if length >= _LARGE_BYTES else 0,
+        return replace(
+            _NOTHING,
+            asked_bytes=length if length >= _LARGE_BYTES else 0,
             reserved=protection == 0,
             data=bool(protection & _PROT_WRITE) and not flags & (_MAP_SHARED | _MAP_HUGETLB),
             noreserve=bool(flags & _MAP_NORESERVE),
             executes=bool(protection & _PROT_EXEC) and 0 <= fd < _NO_FILE,
         )
 
-    def _arguments(self, call: int, arguments: Sequence[int]) -> _Asked:
+    def _arguments(self, call: int, arguments: Sequence[int]) -> Refusal:
         if call == system_calls.NUMBERS.get("userfaultfd"):
-            return _Asked(of_kernel_faults=not arguments[0] & _USER_MODE_ONLY)
-        return _Asked(self._pinned(call, arguments))
+            return replace(_NOTHING, of_kernel_faults=not arguments[0] & _USER_MODE_ONLY)
+        return replace(_NOTHING, asked_bytes=self._pinned(call, arguments))
 
     def _pinned(self, call: int, arguments: Sequence[int]) -> int:
         """The bytes that mlock, shmget or io_uring_register asks for; what it points to is read
@@ -376,6 +410,13 @@ def is_narrow(pid: int) -> bool:
     return (4, 32) in struct.iter_unpack("=II", raw[: len(raw) // 8 * 8])
 
 
+def tracer_of(status: Mapping[str, str]) -> str:
+    """`gdb (123)`: the process that traces a thread, by its status; empty without one."""
+    number = status.get("TracerPid", "0").strip()
+    name = (files.text(ROOT / f"proc/{number}/comm") or "?").strip()
+    return f"{printable(name)[:40]} ({number})" if number.isdigit() and number != "0" else ""
+
+
 @contextmanager
 def recording(pid: int, tasks: Sequence[int], *, datagrams: bool = False) -> Iterator[Refusals]:
     """Records from here on; `datagrams`: it has Unix datagram sockets, whose receivers may be
@@ -391,13 +432,14 @@ def recording(pid: int, tasks: Sequence[int], *, datagrams: bool = False) -> Ite
 _COUNTED = {
     "mmap_eagain": ("mmap", "EAGAIN"), "mremap_eagain": ("mremap", "EAGAIN"),
     "mmap_enomem": ("mmap", "ENOMEM"), "mprotect_enomem": ("mprotect", "ENOMEM"),
-    "munmap_enomem": ("munmap", "ENOMEM"), "mlock_refused": ("mlock", "ENOMEM"),
-    "mlock2_refused": ("mlock2", "ENOMEM"), "mlockall_refused": ("mlockall", "ENOMEM"),
+    "munmap_enomem": ("munmap", "ENOMEM"), "mlock_enomem": ("mlock", "ENOMEM"),
+    "mlock2_enomem": ("mlock2", "ENOMEM"), "mlockall_enomem": ("mlockall", "ENOMEM"),
     "clone_eagain": ("clone", "EAGAIN"), "clone3_eagain": ("clone3", "EAGAIN"),
     "fork_eagain": ("fork", "EAGAIN"), "vfork_eagain": ("vfork", "EAGAIN"),
 }  # fmt: skip
 _OF_ERRNO = {"enomem": "ENOMEM", "emfile": "EMFILE", "enospc": "ENOSPC"}
 ANOTHER, ODD = "another errno", "an errno that means no want"
+_SKIPPED = "a call without a number"  # which no count has
 
 
 def with_counts(
@@ -407,7 +449,7 @@ def with_counts(
     first. Where only a part of the calls was recorded, the counts say how many each are."""
     found = list(recorded)
     for name, (call, errno) in _COUNTED.items():
-        of_call = partial(_is_of_call, call, "" if name.endswith("_refused") else errno)
+        of_call = partial(_is_of_call, call, errno)
         found = _corrected(found, of_call, rates.get(name), is_estimate=False)
     for name, errno in _OF_ERRNO.items():
         found = _corrected(found, partial(_is_of_errno, errno), rates.get(name), is_estimate=True)
@@ -419,13 +461,11 @@ def with_counts(
         return rest if rest > max(0.5, counted / 20) else 0.0
 
     for name, (call, errno) in _COUNTED.items():
-        errnos = "" if name.endswith("_refused") else errno
-        those = [one for one in found if _is_of_call(call, errnos, one)]
+        those = [one for one in found if _is_of_call(call, errno, one)]
         if rest := more(rates.get(name) or 0.0, those):
             first = those[0] if those else Refusal(call, errno, 0.0)
             found = [one for one in found if one is not first]
-            is_least = first.is_least and len(those) > 1
-            found.append(replace(first, per_s=first.per_s + rest, is_least=is_least))
+            found.append(replace(first, per_s=first.per_s + rest, is_least=False))
     for name, errno in _OF_ERRNO.items():
         if rest := more(rates.get(name) or 0.0, [one for one in found if _is_of_errno(errno, one)]):
             found.append(Refusal("another call", errno, rest))
@@ -448,8 +488,12 @@ def _without_many(found: Iterable[Refusal]) -> Iterator[Refusal]:
             odd.append(refusal)
     odd.sort(key=lambda refusal: -refusal.per_s)
     yield from odd[:_KINDS_MAX]
-    if more := sum(refusal.per_s for refusal in odd[_KINDS_MAX:]):
-        yield Refusal("another call", ODD, more)
+    if more := odd[_KINDS_MAX:]:
+        yield Refusal(
+            "another call", ODD, sum(refusal.per_s for refusal in more),
+            is_estimate=any(refusal.is_estimate for refusal in more),
+            is_least=any(refusal.is_least for refusal in more),
+        )  # fmt: skip
 
 
 def ordinary_per_s(
@@ -494,8 +538,7 @@ def _corrected(
 
 
 def _is_of_call(call: str, errno: str, one: Refusal) -> bool:
-    """Of any errno, if it is empty."""
-    return one.call == call and one.errno == (errno or one.errno)
+    return one.call == call and one.errno == errno
 
 
 def _is_of_errno(errno: str, one: Refusal) -> bool:
@@ -519,7 +562,7 @@ def _is_of_others(refusal: Refusal) -> bool:
 
 def _is_odd(refusal: Refusal) -> bool:
     is_counted = _is_counted_as_want(refusal.call, refusal.errno)
-    return not is_if_explained(refusal) and not is_counted
+    return not is_if_explained(refusal) and not is_counted and refusal.call != _SKIPPED
 
 
 _OF_REST = {"other_errnos": _is_of_others, "unusual_errnos": _is_odd}
@@ -552,6 +595,19 @@ def is_by_errno(errno: str) -> bool:
     """Whether it is recorded, or not, whichever call fails so: others are by their number, by which
     a 32-bit program has another call."""
     return errno != "EAGAIN" and errno not in OF_CALLS
+
+
+def named(number: int, code: int, *, is_narrow: bool = False) -> tuple[str, str]:
+    """A call and its errno by their names."""
+    errno = ERRNOS.get(-code, f"errno {-code}")
+    return system_calls.name(number, is_narrow=is_narrow), errno
+
+
+def is_recorded(call: str, errno: str, *, by_errno: bool) -> bool:
+    """Whether such a call is to be recorded, by its name; `by_errno`: its number passed filters
+    that are of another table."""
+    is_worth = is_want(call, errno) or not is_ordinary(call, errno)
+    return is_worth and (not by_errno or is_by_errno(errno))
 
 
 def _sends(datagrams: bool) -> Mapping[str, Collection[str]]:

@@ -153,23 +153,45 @@ def _told(look: Look, name: str, refused: Sequence[Refusal]) -> Finding:
     """Calls whose arguments tell the cause."""
     per_s, first = sum(one.per_s for one in refused), refused[0]
     known = row(first.call, first.errno)
-    calls, errnos = _names(one.call for one in refused), _names(one.errno for one in refused)
     refuses = f"{known.refuses}: " if known and known.refuses and not first.harmless else ""
     severity = CRITICAL if known and known.certain and per_s >= CERTAIN_PER_S else COSTLY
     return Finding(
         name, NOTE if first.harmless else severity,
-        f"{often(refused)} of {calls} fail with {errnos}: {refuses}{first.cause}",
+        f"{_fail(refused)}: {refuses}{first.cause}",
         "limits", first.line, per_s, "1/s", _facts(look.refused), first.setting or _page(first),
-        experiments=_measures(name), kind=f"{calls} {errnos}",
+        experiments=_measures(name), kind=_kind(refused),
     )  # fmt: skip
 
 
-def often(refused: Sequence[Refusal]) -> str:
+def often(refused: Sequence[Refusal], noun: str = "calls") -> str:
     """`23 calls per second`; `about 23` if only the first of them were recorded one by one, and
     `at least 23` if others came then."""
     about = "about " if any(one.is_estimate for one in refused) else ""
     about = "at least " if any(one.is_least for one in refused) else about
-    return f"{about}{per_second(sum(one.per_s for one in refused), 'calls')}"
+    return f"{about}{per_second(sum(one.per_s for one in refused), noun)}"
+
+
+def listed(refused: Sequence[tuple[str, Refusal]]) -> str:
+    """`mmap with ENOMEM`; of several the most frequent first, each with its own rate."""
+    most = sorted(refused, key=lambda item: -item[1].per_s)
+    rates = [f"{words} ({often([one], '')})" if most[1:] else words for words, one in most]
+    return units.enumerated(rates, _NAMED)
+
+
+def words_of(one: Refusal) -> str:
+    return f"{one.call} with {one.errno}"
+
+
+def _fail(refused: Sequence[Refusal]) -> str:
+    """`23 calls per second of mmap fail with ENOMEM`, or each pair with its rate."""
+    if len(refused) == 1:
+        return f"{often(refused)} of {refused[0].call} fail with {refused[0].errno}"
+    return f"{often(refused)} fail, {listed([(words_of(one), one) for one in refused])}"
+
+
+def _kind(refused: Sequence[Refusal]) -> str:
+    calls, errnos = (one.call for one in refused), (one.errno for one in refused)
+    return f"{units.enumerated(calls, _NAMED)} {units.enumerated(errnos, _NAMED)}"
 
 
 def _measures(name: str) -> tuple[str, ...]:
@@ -180,7 +202,6 @@ def _explained(look: Look, known: Row, refused: Sequence[Refusal]) -> Finding:
     per_s = sum(one.per_s for one in refused)
     limit, why = _why(look, known, refused)
     line = limit.name if limit else known.limits[0].strip(".")
-    calls, errnos = _names(one.call for one in refused), _names(one.errno for one in refused)
     refuses = f"{known.refuses}: " if known.refuses else ""
     if limit and limit.name == "RLIMIT_NOFILE" and look.open_kinds:
         why = f"{why}; {open_kinds.words(look.open_kinds)}"
@@ -191,10 +212,10 @@ def _explained(look: Look, known: Row, refused: Sequence[Refusal]) -> Finding:
     critical = known.certain and per_s >= CERTAIN_PER_S
     return Finding(
         known.name, CRITICAL if critical else COSTLY,
-        f"{often(refused)} of {calls} fail with {errnos}: {refuses}{why}",
+        f"{_fail(refused)}: {refuses}{why}",
         "limits", line, per_s, "1/s", _facts(look.refused),
         _setting(look, known, limit, line, refused, why),
-        experiments=_measures(known.name), kind=f"{calls} {errnos}",
+        experiments=_measures(known.name), kind=_kind(refused),
     )  # fmt: skip
 
 
@@ -230,11 +251,10 @@ def _setting_of_mapping(limit: Room | None, refused: Sequence[Refusal]) -> str:
 def _unexplained(unknown: Sequence[Refusal], severity: Severity) -> Finding:
     most = sorted(unknown, key=lambda one: -one.per_s)
     per_s = sum(one.per_s for one in unknown)
-    said = ", ".join(f"{one.call} with {one.errno}" for one in most[:_NAMED])
-    more = f" and {len(most) - _NAMED} more" if len(most) > _NAMED else ""
+    pairs = listed([(words_of(one), one) for one in most])
     return Finding(
         "calls-fail", severity,
-        f"{often(unknown)} fail: {said}{more}; the cause was not read{_called(most[0])}",
+        f"{often(unknown)} fail: {pairs}; the cause was not read{_called(most[0])}",
         "limits", most[0].call, per_s, "1/s", _facts(unknown),
         _page(most[0]), kind="" if severity else "no want",
     )  # fmt: skip
@@ -261,10 +281,6 @@ def _page(one: Refusal) -> str:
     is_of_socket = one.of_socket or _OF_SOCKETS.fullmatch(one.call)
     of_sockets = "; of a socket, its family's page too" if is_of_socket else ""
     return f"man 2 {one.call} says what {one.errno} means to it{of_sockets}"
-
-
-def _names(words: Iterator[str]) -> str:
-    return units.enumerated(words, _NAMED)
 
 
 def _facts(refused: Sequence[Refusal]) -> tuple[Fact, ...]:

@@ -190,8 +190,13 @@ def numbers(call: str, *, is_narrow: bool = False) -> tuple[int, ...]:
     return (NUMBERS[call],) if call in NUMBERS else ()
 
 
+OF_NARROW, UNREAD = 1 << 33, 1 << 34
+"""Added to a number: it is of the table of 32-bit programs; of which table it is was not read."""
+
+
 def name(number: int, *, is_narrow: bool = False) -> str:
     """The call's name, or `system call 467` of one that is not listed; `is_narrow`: of a 32-bit
     program."""
-    names = _NARROW_NAMES if is_narrow else _NAMES
-    return names.get(number, f"system call {number}")
+    names = _NARROW_NAMES if is_narrow or number & OF_NARROW else _NAMES
+    unnamed = f"system call {number & ~(OF_NARROW | UNREAD)}"
+    return unnamed if number >= UNREAD else names.get(number & ~OF_NARROW, unnamed)

@@ -180,7 +180,7 @@ def test_arguments_have_the_names_of_their_tracepoint(monkeypatch: pytest.Monkey
 def of(call: str, errno: str, *arguments: int, facts: Facts | None = None) -> str:
     """What is said of one call."""
     facts = facts or Facts(PID, proc.status(PID))
-    cause = call_causes._cause(facts, Refusal(call, errno, 3.0), Called([arguments], 1, 1))
+    cause = call_causes._cause(facts, Refusal(call, errno, 3.0), Called([arguments], 1))
     return cause.words if cause else ""
 
 
@@ -997,18 +997,33 @@ def test_a_filter_of_system_calls_is_seen_because_nothing_begins(binary: Compile
         called = call_arguments.read(
             seen.events, seen.failing, lambda *_: True, lambda _: tell(program, "u")
         )
-        status = proc.status(program.pid)
-        (one,) = call_causes.explained(program.pid, status, failing, called)
-        without = dict(status) | {"Seccomp": "0"}
-        (other,) = call_causes.explained(program.pid, without, failing, called)
-    assert one.cause.startswith("a filter of system calls refuses it (seccomp)")
+        filters = call_causes.filtered(program.pid, [program.pid])
+        (one,) = call_causes.explained(program.pid, {}, failing, called, filters=filters)
+        (other,) = call_causes.explained(program.pid, {}, failing, called)
+    assert one.cause == "a filter of system calls refuses it (seccomp), not a limit"
     assert other.cause == ""
 
 
 def test_a_call_that_begins_is_not_filtered() -> None:
-    assert Called(ends=5).is_filtered
-    assert not Called(ends=5, begins=5).is_filtered
-    assert not Called(ends=1).is_filtered  # it began before the record did
+    assert {*Called(by_task={7: [5, 0]}).unbegun} == {7}
+    assert not Called(by_task={7: [5, 5]}).unbegun
+    assert not Called(by_task={7: [5, 0], 8: [1, 5]}).unbegun
+    assert not Called(by_task={7: [1, 0]}).unbegun  # it began before the record did
+
+
+def test_it_is_said_whose_a_filter_is() -> None:
+    """Of one that each thread has, nothing."""
+    filters = {7: "thread 7 (db)", 8: "thread 8 (io)"}
+    for tasks, whose in (((7,), "thread 7 (db)"), ((7, 8), "thread 7 (db) and thread 8 (io)")):
+        called = Called(by_task={task: [5, 0] for task in tasks})
+        one = call_causes.of_filter(Refusal("mbind", "EPERM", 3.0), called, filters)
+        assert one
+        assert one.cause == (
+            f"a filter of system calls of {whose} refuses it (seccomp), not a limit"
+        )
+    for tasks in ((), (7, 6)):  # 6 has none
+        called = Called(by_task={task: [5, 0] for task in tasks})
+        assert not call_causes.of_filter(Refusal("mbind", "EPERM", 3.0), called, filters)
 
 
 @pytest.mark.parametrize(
@@ -1185,6 +1200,6 @@ def test_errors_of_reading_are_no_cause() -> None:
     gone = Facts(1 << 30, {})
     assert gone.memory(4096, 8) == b""
     assert gone.link(3) == ""
-    called = {("write", "ENOSPC"): Called([(3, 0, 1, 0, 0, 0)], 1, 1)}
+    called = {("write", "ENOSPC"): Called([(3, 0, 1, 0, 0, 0)], 1)}
     (one,) = call_causes.explained(1 << 30, {}, [Refusal("write", "ENOSPC", 3.0)], called)
     assert one.cause == ""

@@ -24,7 +24,7 @@ from memlab.observe import proc
 
 from .live import Compiled, running
 from .looks import look
-from .test_call_causes import PID, of, only, refusal_of
+from .test_call_causes import LIBC, PID, explained, of, only, refusal_of
 
 MiB = 1 << 20
 
@@ -296,7 +296,7 @@ def test_a_limit_below_what_a_group_has_in_use(monkeypatch: pytest.MonkeyPatch) 
     try:
         assert of("write", "EBUSY", fd, at, 7).startswith(
             "the limit of the group /sys/fs/cgroup/memory/a is to be 40 MiB "
-            f"(memory.limit_in_bytes, now descriptor {fd}), and it has 97 MiB in use"
+            f"(memory.limit_in_bytes, which descriptor {fd} is now), and it has 97 MiB in use"
         )
         monkeypatch.setattr(call_places, "of_group", lambda *_: 30 * MiB)
         assert "does not take what is written" in of("write", "EBUSY", fd, at, 7)
@@ -305,6 +305,25 @@ def test_a_limit_below_what_a_group_has_in_use(monkeypatch: pytest.MonkeyPatch) 
     finally:
         os.close(fd)
     del buffer
+
+
+@pytest.mark.needs("recording", "writable settings")
+def test_a_file_that_is_closed_again_is_named_by_how_it_was_opened() -> None:
+    """Through a link, which sysfs makes itself."""
+    path = "/sys/class/net/lo/mtu"
+    opened, text = (ctypes.create_string_buffer(one.encode()) for one in (path, "none"))
+    used: list[int] = []
+
+    def write() -> None:
+        used[:] = [LIBC.open(opened, os.O_WRONLY)]
+        assert LIBC.write(used[0], text, 4) == -1
+        os.close(used[0])
+
+    (one,) = explained(write)
+    assert one.cause == (
+        f"descriptor {used[0]} was last opened as /sys/devices/virtual/net/lo/mtu, a file of the "
+        "kernel (sysfs), which does not take what is written (where it wrote from now lies 'none')"
+    )
 
 
 def test_of_a_call_that_is_not_explained_its_files_are_named(tmp_path: Path) -> None:

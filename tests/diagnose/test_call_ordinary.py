@@ -6,6 +6,7 @@ from __future__ import annotations
 import ctypes
 import errno as errnos
 import os
+import re
 import select
 import signal
 import socket
@@ -30,7 +31,6 @@ from memlab.diagnose import (
     subject,
 )
 from memlab.diagnose import look as looking
-from memlab.diagnose.call_arguments import Called
 from memlab.diagnose.finding import COSTLY, NOTE
 from memlab.diagnose.refusals import ODD, Refusal
 from memlab.observe import process, system_calls
@@ -174,9 +174,10 @@ def test_ordinary_calls_are_counted_and_named(binary: Compiled, times: int) -> N
         for what in "ot" * times:
             tell(program, what)
         after = counted.read()
-        names = call_arguments.ordinary(
+        now = call_arguments.ordinary(
             recorded.events, [program.pid], lambda _: tell(program, "o"), is_narrow=False
         )
+        names = call_arguments.most_ordinary(now.values(), is_narrow=False)
         failing = recorded.result(1.0)
     per_s = rates(**{name: float(after[key] - before[key]) for key in after for name in [key[1]]})
     assert refusals.ordinary_per_s(per_s) == TIMES * times
@@ -301,7 +302,9 @@ def test_a_filter_is_the_cause_of_any_errno(
     if is_filtered:
         (one,) = seen.refused
         assert (one.call, one.errno, one.per_s) == (call, name, TIMES)
-        assert one.cause.startswith("a filter of system calls refuses it (seccomp)")
+        whose = r" of thread \d+ \(python\S*\)" if of_thread else ""
+        words = f"a filter of system calls{whose} refuses it \\(seccomp\\), not a limit"
+        assert re.fullmatch(words, one.cause)
         (said,) = refused.findings(seen)
         assert said.severity is severity
         assert said.line == "seccomp"
@@ -312,15 +315,64 @@ def test_a_filter_is_the_cause_of_any_errno(
 
 
 @pytest.mark.needs("recording")
+@pytest.mark.parametrize("errno", [errnos.ENOENT, errnos.EAGAIN])
+def test_an_ordinary_errno_that_a_filter_returns_is_not_ordinary(
+    errno: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with filtering("fsync", errno, is_filtered=True, of_thread=False) as program:
+
+        def again(_: int, seconds: float) -> bool:
+            if seconds:
+                tell(program, "x")
+            return False
+
+        monkeypatch.setattr(subject, "ended", again)
+        seen = look(
+            per_s=rates(failing_calls=23.0),
+            threads=(looking.Thread(program.pid, "", {"failing_calls": 23.0}),),
+        )
+        seen = replace(seen, subject=replace(seen.subject, pid=program.pid))
+        with refusals.recording(program.pid, [program.pid]) as recorded:
+            seen = looking.explained(seen, -1, recorded)
+    (one,) = seen.refused
+    assert (one.call, one.errno) == ("fsync", errnos.errorcode[errno])
+    assert (one.is_estimate, one.harmless, seen.ordinary) == (True, True, ())
+    assert one.cause == "a filter of system calls refuses it (seccomp), not a limit"
+
+
+@pytest.mark.needs("recording")
+def test_begins_that_a_ring_has_no_room_for_are_no_proof_of_a_filter(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One page has room for some 45 of them."""
+    monkeypatch.setattr(call_arguments, "_PAGES", 1)
+    libc, task = ctypes.CDLL(None), threading.get_native_id()
+    numbers = {name: system_calls.NUMBERS[name] for name in ("dup3", "fsync")}
+    with refusals.recording(os.getpid(), [task]) as recorded:
+        events = recorded.events
+
+    def fail(_: float) -> None:
+        for name, times in (("dup3", 60), ("fsync", 3)):
+            for _ in range(times):
+                libc.syscall(ctypes.c_long(numbers[name]), -1, -1, 0)
+
+    failing = {task: {(numbers["dup3"], -errnos.EINVAL): 60.0, (numbers["fsync"], -9): 3.0}}
+    called = call_arguments.read(events, failing, lambda *_: True, fail)
+    assert called["fsync", "EBADF"].ends == 3
+    assert not called["fsync", "EBADF"].unbegun
+
+
+@pytest.mark.needs("recording")
 @pytest.mark.parametrize("errno", refusals.RESTARTS)
 def test_a_call_that_the_kernel_starts_again_is_ordinary(errno: int) -> None:
     with (
         filtering("fsync", errno, is_filtered=True, of_thread=False) as program,
         refusals.recording(program.pid, [program.pid]) as recorded,
     ):
-        names = call_arguments.ordinary(
+        now = call_arguments.ordinary(
             recorded.events, [program.pid], lambda _: tell(program, "x"), is_narrow=False
         )
+        names = call_arguments.most_ordinary(now.values(), is_narrow=False)
         assert recorded.result(1.0) == []
     assert names == ("fsync (interrupted)",)
 
@@ -337,8 +389,7 @@ def test_a_send_that_is_a_finding_is_not_counted_as_ordinary_too() -> None:
 def test_calls_of_the_look_itself_are_no_proof_of_a_filter() -> None:
     """Of these only the ends were recorded."""
     earlier = call_arguments.earlier({(1, -22): [(5, 0), (5, 0)]})
-    assert [one.is_filtered for one in earlier.values()] == [False]
-    assert Called(ends=2).is_filtered
+    assert next(iter(earlier.values())).unbegun == {}
 
 
 def test_one_filter_that_refuses_many_calls_is_one_note() -> None:
@@ -349,5 +400,6 @@ def test_one_filter_that_refuses_many_calls_is_one_note() -> None:
     ]
     (said,) = refused.findings(look(refused=tuple(those)))
     assert said.title == (
-        "35 calls per second of fsync, fchmod, ftruncate and 2 more fail with EPERM: a filter"
+        "35 calls per second fail, fsync with EPERM (9 per second), fchmod with EPERM (8 per "
+        "second), ftruncate with EPERM (7 per second) and 2 more: a filter"
     )

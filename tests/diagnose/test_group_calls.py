@@ -15,13 +15,15 @@ import needs
 import pytest
 
 from memlab.diagnose import call_rings, group_calls, refusals
-from memlab.diagnose.call_rings import FailedCall
+from memlab.diagnose.call_rings import FailedCall, Way
 from memlab.diagnose.finding import COSTLY, CRITICAL, NOTE
 from memlab.diagnose.group_calls import GroupCalls, GroupRefusals
 from memlab.diagnose.refusals import Refusal
 from memlab.observe import system_calls
 
+from .live import Compiled, running
 from .test_call_causes import LIBC, PID, unmapped
+from .test_counters import tell
 
 TIMES = 7
 
@@ -76,8 +78,9 @@ def test_calls_of_a_group_that_want_nothing_are_one_note() -> None:
     assert [one.severity for one in costly] == [COSTLY] * 3
     assert note.severity is NOTE
     assert note.title == (
-        "30 calls per second fail: fsync with EINVAL of process 5 (app), fsync with EINVAL of "
-        "process 4 (?), fsync with EINVAL of process 3 (?) and 2 more; the cause was not read"
+        "30 calls per second fail: fsync with EINVAL of process 5 (app) (10 per second), fsync "
+        "with EINVAL of process 4 (?) (8 per second), fsync with EINVAL of process 3 (?) (6 per "
+        "second) and 2 more; the cause was not read"
     )
     rare = {1: [Refusal("fsync", "EINVAL", 0.9)]}
     assert [*group_calls.findings(GroupCalls(rare, (), {}))] == []
@@ -110,8 +113,8 @@ class Rings(list[tuple[int, tuple[int, int]]]):
     def stop(self) -> None:
         pass
 
-    def stopped(self) -> list[tuple[int, tuple[int, int], bool | None]]:
-        return [FailedCall(*one, self.is_narrow) for one in self]
+    def stopped(self) -> list[FailedCall]:
+        return [FailedCall(*one, Way(self.is_narrow)) for one in self]
 
     def recorded_s(self) -> float:
         return self.until_s
@@ -290,6 +293,21 @@ def test_calls_of_a_32_bit_program_that_has_ended_have_their_names(
     ]
 
 
+@pytest.mark.needs("recording", "32-bit programs")
+def test_a_64_bit_program_may_call_by_the_other_table(
+    binary: Compiled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By `int $0x80`; 192 is lgetxattr by `syscall`."""
+    monkeypatch.setattr(refusals, "of_groups", lambda: ("id == 192 && ret == -12",))
+    with (
+        running(binary("refused_calls")) as program,
+        closing(GroupRefusals(Path("/"), "1")) as recorded,
+    ):
+        tell(program, "i")
+        ((one,),) = recorded.result(1.0, [program.pid]).by_process.values()
+    assert (one.call, one.errno, round(one.per_s)) == ("mmap", "ENOMEM", 23)
+
+
 def test_a_call_of_a_32_bit_program_that_has_the_number_of_another_is_left_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -342,7 +360,7 @@ def test_what_fails_rarely_is_no_finding_and_what_nobody_tries_in_vain_is_an_ala
     assert said(Refusal("memfd_secret", "EMLINK", 0.9)) == []  # no row has it: as of a process
     many = [Refusal(call, "EDQUOT", 2.0) for call in ("write", "mkdir", "link", "open")]
     (title, severity), *more = said(*many)
-    assert title.endswith("fail: write with EDQUOT, mkdir with EDQUOT, link with EDQUOT and 1 more")
+    assert title.endswith("link with EDQUOT (2 per second) and open with EDQUOT (2 per second)")
     assert (severity, more) == (COSTLY, [])
     asks = [Refusal(call, "ENOMEM", 50.0) for call in ("mincore", "msync")]
     assert [severity for _, severity in said(*asks)] == [NOTE]

@@ -7,6 +7,8 @@ import resource
 from collections.abc import Mapping as Of
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -20,6 +22,7 @@ from memlab.diagnose.look import (
     Look,
     MappingUse,
     _largest,
+    _not_read,
     _touched_stack,
     _without_mapped,
 )
@@ -28,7 +31,7 @@ from memlab.diagnose.room import Room
 from memlab.diagnose.stacks import Stacks
 from memlab.observe.process import Mapping
 
-from .looks import MiB, look, memory
+from .looks import GLIBC, MiB, look, memory
 
 
 def seen(name: str, resident: int, *, shmem: int = 0, whole: int = 256 * MiB) -> Look:
@@ -156,7 +159,8 @@ def test_forms_are_parts_of_what_is_beside_malloc() -> None:
         assert sum(one.name in names for one in lines) == count
     little = (mapped_forms.MappedForm(mapped_forms.MAIN_STACK, 24 << 10, 1),)
     made = look(memory=held, heap=Heap(1, MiB, 0, 0, 0), forms=little)
-    assert not [one for one in stock.of(made).lines if one.part_of == "beside malloc"]
+    (rest,) = (one for one in stock.of(made).lines if one.part_of == "beside malloc")
+    assert (rest.name, rest.note) == ("other mappings", UNREAD)
 
 
 def test_a_mapping_that_grows_down_is_no_part_of_the_main_stack() -> None:
@@ -277,11 +281,38 @@ def test_how_deep_a_stack_is_now_is_from_its_beginning_to_where_it_waits(
     assert room._depth(8, 8 * MiB) is None
 
 
+UNREAD = "what lies in them was not read"
+
+
+def test_a_tenth_of_resident_memory_without_a_name_is_said_as_not_read() -> None:
+    held = memory(resident_bytes=200 * MiB, anonymous_bytes=50 * MiB)
+    for code_bytes, note in ((29 * MiB, UNREAD), (31 * MiB, "")):
+        code = mapped_forms.MappedForm(mapped_forms.CODE, code_bytes, 1)
+        assert line(look(memory=held, heap=None, forms=(code,)), "other mappings").note == note
+
+
+@pytest.mark.parametrize(
+    ("unread", "grown", "is_said"), [(150, 2, True), (150, 0.5, False), (90, 2, False)]
+)
+def test_nothing_is_not_found_of_own_mappings_that_grew(
+    unread: int, grown: float, is_said: bool
+) -> None:
+    """If they are most of its memory: what is free in them may be what grows."""
+    made = look(memory=memory(resident_bytes=200 * MiB), seconds=2.0,
+                growth_bytes_per_s=grown * MiB / 2)  # fmt: skip
+    holders: Any = SimpleNamespace(malloc=GLIBC, heap=None, within=(), unread_bytes=unread * MiB)
+    expected = f"what lies in {unread} MiB: they are mappings of no allocator that was recognised"
+    assert [one.startswith(expected) for one in _not_read(made, holders)] == [True] * is_said
+    holders.unread_bytes = 0
+    assert not _not_read(made, holders)
+
+
 def test_the_rest_beside_what_has_a_name_is_a_line_and_its_largest_mapping_has_an_address() -> None:
     held = memory(resident_bytes=200 * MiB, anonymous_bytes=150 * MiB)
     code = mapped_forms.MappedForm(mapped_forms.CODE, 30 * MiB, 1)
     for resident, note in (
-        (60, "60 MiB of it at 7f0000"), (31, "31 MiB of it at 7f0000"), (29, ""), (130, ""),
+        (60, f"{UNREAD}; 60 MiB of it at 7f0000"), (31, f"{UNREAD}; 31 MiB of it at 7f0000"),
+        (29, UNREAD), (130, UNREAD),
     ):  # fmt: skip
         largest = (MappingUse("anonymous at 7f0000", resident * MiB, 0),)
         made = look(memory=held, heap=None, forms=(code,), largest=largest)
@@ -291,8 +322,8 @@ def test_the_rest_beside_what_has_a_name_is_a_line_and_its_largest_mapping_has_a
     heap = Heap(1, 40 * MiB, 0, 0, 0)
     by_brk = mapped_forms.MappedForm(mapped_forms.BREAK, 40 * MiB, 1)
     for resident, forms, note in (
-        (60, (code,), ""), (61, (code,), "21 MiB or more of it at 7f0000"),
-        (41, (code, by_brk), "41 MiB of it at 7f0000"),
+        (60, (code,), UNREAD), (61, (code,), f"{UNREAD}; 21 MiB or more of it at 7f0000"),
+        (41, (code, by_brk), f"{UNREAD}; 41 MiB of it at 7f0000"),
     ):  # fmt: skip
         largest = (MappingUse("anonymous at 7f0000", resident * MiB, 0),)
         made = look(memory=held, heap=heap, forms=forms, largest=largest)

@@ -36,6 +36,7 @@ from memlab.diagnose.call_rings import Share
 from memlab.diagnose.call_table import MACHINE, MAKES, ROWS, Row, row
 from memlab.diagnose.finding import COSTLY, NOTE, Finding, ranked
 from memlab.diagnose.look import explained
+from memlab.diagnose.memory_files import MemoryFiles
 from memlab.diagnose.refusals import Refusal
 from memlab.diagnose.room import Room
 from memlab.observe import proc, system_calls
@@ -128,7 +129,7 @@ def test_each_call_counts_however_many_there_are_and_whenever_they_come(
     binary: Compiled, monkeypatch: pytest.MonkeyPatch, times: str,
     expected: dict[tuple[str, str], int], estimated: set[str],
 ) -> None:  # fmt: skip
-    """A ring has room for some 1,300, or 630 with arguments, and what came in none of its time is
+    """A ring has room for some 900, or 540 with arguments, and what came in none of its time is
     not more frequent, if all goes on as it began."""
     monkeypatch.setattr(Share, "is_steady", True)
     with (
@@ -230,6 +231,55 @@ def test_calls_of_a_32_bit_program_have_the_names_of_its_numbers(
     assert system_calls.name(192) != "mmap"
 
 
+@pytest.mark.needs("recording", "32-bit programs")
+@pytest.mark.parametrize(("is_read", "name"), [(True, "mmap"), (False, "system call 192")])
+def test_a_call_of_the_other_table_has_its_name_or_none(
+    binary: Compiled, monkeypatch: pytest.MonkeyPatch, is_read: bool, name: str
+) -> None:
+    """A 64-bit program calls by `int $0x80`, which is read from its code; the number 192 is that of
+    lgetxattr by `syscall`."""
+    assert system_calls.name(192) == "lgetxattr"
+    if not is_read:
+        monkeypatch.setattr(MemoryFiles, "is_present", lambda *_: False)
+    with (
+        running(binary("refused_calls")) as program,
+        refusals.recording(program.pid, [program.pid]) as seen,
+    ):
+        tell(program, "i")
+        tell(program, "w")
+        found = seen.result(1.0)
+        called = call_arguments.read(
+            seen.events, seen.failing, lambda *_: True, lambda _: tell(program, "w")
+        )
+    assert {(one.call, one.errno, round(one.per_s), one.of_other_table) for one in found} == {
+        (name, "ENOMEM", TIMES, True), ("write", "ENOSPC", TIMES, False)
+    }  # fmt: skip
+    assert called.keys() == {("write", "ENOSPC")}
+
+
+@pytest.mark.needs("recording")
+def test_a_call_that_a_tracer_skips_is_counted_as_that(binary: Compiled) -> None:
+    """Its number is -1, as at the end of a signal's handler, which is none."""
+    with running(binary("skips_calls")) as program:
+        children = Path(f"/proc/{program.pid}/task/{program.pid}/children")
+        pid = int(children.read_text())
+        with refusals.recording(pid, [pid]) as seen:
+            tell(program, "x")
+            skipped = [one for one in seen.result(1.0) if one.call == "a call without a number"]
+    (found,) = skipped
+    other = Refusal("read", "ENOSYS", 10.0, is_estimate=True)
+    counted = refusals.with_counts([found, other], rates(unusual_errnos=10.0))
+    assert counted == (found, other), "no count has it"
+    assert (found.errno, found.per_s, found.harmless) == ("ENOSYS", TIMES, True)
+    (note,) = said(found)
+    assert note.severity is NOTE
+    assert note.title == (
+        f"23 calls per second of a call without a number fail with ENOSYS: skips_calls "
+        f"({program.pid}), which traces it, skips it; which call it is and what the tracer makes "
+        "its result was not read"
+    )
+
+
 def said(*failing: Refusal, rooms: tuple[Room, ...] = (), **per_s: float) -> list[Finding]:
     return list(refused.findings(look(refused=failing, rooms=rooms, per_s=rates(**per_s))))
 
@@ -314,9 +364,33 @@ def test_an_unknown_pair_is_said_without_a_cause() -> None:
     recorded = Refusal("write", "EPERM", 3.0, arguments="fd 5, count 4096")
     (found,) = said(recorded, Refusal("swapon", "ENOSPC", 2.0))
     assert found.title == (
-        "5 calls per second fail: write with EPERM, swapon with ENOSPC; the cause was not read "
-        "(a call: fd 5, count 4096)"
+        "5 calls per second fail: write with EPERM (3 per second) and swapon with ENOSPC (2 per "
+        "second); the cause was not read (a call: fd 5, count 4096)"
     )
+
+
+def test_each_pair_has_its_own_rate_and_none_more_than_was_recorded() -> None:
+    full = Room("RLIMIT_NOFILE", 64, 64, "count", "")
+    opened = Refusal("openat", "EMFILE", 9.0, is_least=True)
+    (found,) = said(opened, Refusal("socket", "EMFILE", 2.0), rooms=(full,))
+    assert found.title.startswith(
+        "at least 11 calls per second fail, openat with EMFILE (at least 9 per second) and socket "
+        "with EMFILE (2 per second): "
+    )
+    causes = [replace(one, cause="why") for one in (opened, Refusal("dup", "EMFILE", 1.0))]
+    assert said(*causes)[0].title == (
+        "at least 10 calls per second fail, openat with EMFILE (at least 9 per second) and dup "
+        "with EMFILE (1 per second): a new file descriptor is refused: why"
+    )
+    # Of mlock the kernel counts those with ENOMEM.
+    each = [Refusal("mlock", "EPERM", 3.0), Refusal("mlock", "ENOMEM", 1.0, is_least=True)]
+    locked = refusals.with_counts(each, {"mlock_enomem": 9.0})
+    assert {(one.errno, one.per_s, one.is_least) for one in locked} == {
+        ("EPERM", 3.0, False), ("ENOMEM", 9.0, False)
+    }  # fmt: skip
+    many = [Refusal("read", f"errno {number}", 40.0, is_least=True) for number in range(600, 631)]
+    more = next(one for one in refusals.with_counts(many, {}) if one.errno == refusals.ODD)
+    assert more.is_least
 
 
 def test_calls_that_want_nothing_are_one_note() -> None:
@@ -330,8 +404,9 @@ def test_calls_that_want_nothing_are_one_note() -> None:
     note, costly = sorted(said(*odd, Refusal("swapon", "ENOSPC", 2.0)), key=lambda f: f.severity)
     assert (note.name, note.severity, note.measured) == ("calls-fail", NOTE, 16.0)
     assert note.title == (
-        "16 calls per second fail: ftruncate with EINVAL, openat with EACCES, fsync with EROFS and "
-        "1 more; the cause was not read (a call: fd 5, length 4096)"
+        "16 calls per second fail: ftruncate with EINVAL (7 per second), openat with EACCES (5 per "
+        "second), fsync with EROFS (3 per second) and system call 900 with ENOSYS (1 per second); "
+        "the cause was not read (a call: fd 5, length 4096)"
     )
     assert (costly.severity, "swapon" in costly.title) == (COSTLY, True)
     assert {(one.name, one.kind) for one in ranked([note, costly])} == {
@@ -367,7 +442,7 @@ def test_counts_of_threads_that_came_later_complete_the_recorded() -> None:
         ("another call", "ENOSPC", 7.0), ("clone", "EAGAIN", 4.0)
     }  # fmt: skip
     recorded = [Refusal("mlock", "ENOMEM", 19.5, asked_bytes=1 << 20)]
-    (found,) = refusals.with_counts(recorded, {"mlock_refused": 21.4})
+    (found,) = refusals.with_counts(recorded, {"mlock_enomem": 21.4})
     assert (found.per_s, found.asked_bytes) == (pytest.approx(21.4), 1 << 20)
 
 
