@@ -2,6 +2,7 @@
 
 import gc
 import os
+import secrets
 import signal
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -36,7 +37,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """A machine lock of this process's own, so that a sweep beside it is no reason to fail. What
     `make bench` times has the machine to itself; of several processes the first runs no test."""
     if config.getoption("markexpr") != "bench" and not config.getoption("numprocesses", None):
-        os.environ[TEST_LOCK] = str(os.getpid())
+        os.environ[TEST_LOCK] = f"{os.getpid()}/{secrets.token_hex(4)}"
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell starts what ends in `&`
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # as nohup(1) does

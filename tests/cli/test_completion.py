@@ -68,7 +68,7 @@ def typed(line: str, script: Path) -> str:
     os.write(master, keys.encode())
     said = b""
     while not (found := re.search(rb"\nGOT:(.*?):END", said)):
-        if not select.select([master], [], [], 60)[0]:
+        if not select.select([master], [], [], 300)[0]:
             break
         said += os.read(master, 4096)
     shell.kill()

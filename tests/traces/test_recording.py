@@ -273,6 +273,20 @@ def test_programs_that_a_shell_starts_are_followed(tmp_path: Path) -> None:
     check_replay(path)
 
 
+@pytest.mark.needs("root", "a mount namespace")
+def test_programs_that_a_shell_starts_in_a_container_are_followed(tmp_path: Path) -> None:
+    """Its PID namespace has other numbers for them than the kernel: nothing that they did was in
+    the trace, which was called complete."""
+    path = tmp_path / "a.trace"
+    memlab = ["unshare", "--pid", "--fork", "--mount-proc", sys.executable, "-m", "memlab"]
+    shell = ["sh", "-c", "true | cat; (exit 0); exec true"]
+    subprocess.run([*memlab, "record", "-o", path, "--", *shell], check=True, capture_output=True)
+    kinds = Counter(record.kind for record in records(path))
+    assert kinds[EXEC] >= 2
+    assert kinds[TASK] >= 3
+    check_replay(path)
+
+
 def test_threads_are_followed_and_their_order_is_kept(tmp_path: Path) -> None:
     churn = (
         "import threading\n"

@@ -56,6 +56,11 @@ struct mapped {
 	char name[];
 };
 
+struct forked {
+	struct perf_event_header header;
+	uint32_t pid, parent_pid, tid, parent_tid;
+};
+
 struct named {
 	struct perf_event_header header;
 	uint32_t pid, tid;
@@ -104,14 +109,23 @@ static void take_sample(const struct sample *sample)
 		if (task->call == (long)field(sample, 8, 8))
 			ended(at_ns, task, (int64_t)field(sample, 16, 8));
 		task->call = -1;
-	} else if (id == rec.ids[NEW_TASK])
-		made_task(at_ns, task, (int)field(sample, 8, 4), field(sample, 32, 8));
-	else if (id == rec.ids[CACHED]) {
+	} else if (id == rec.ids[NEW_TASK]) {
+		int tid = task->forked_tid ? task->forked_tid : (int)field(sample, 8, 4);
+		task->forked_tid = 0;
+		made_task(at_ns, task, tid, field(sample, 32, 8));
+	} else if (id == rec.ids[CACHED]) {
 		uint64_t device = field(sample, 32, 4); /* of the kernel's: 12 and 20 bits */
 		uint64_t order = rec.has_folios ? field(sample, 36, 1) & 15 : 0;
 		count_read_in((device >> 20) << 32 | (device & 0xfffff), field(sample, 16, 8),
 			      1ULL << order);
 	}
+}
+
+static void take_fork(const struct forked *forked)
+{
+	struct task *parent = *slot((int)forked->parent_tid);
+	if (parent)
+		parent->forked_tid = (int)forked->tid;
 }
 
 static void take_mapping(const struct mapped *mapped, uint64_t at_ns)
@@ -178,6 +192,9 @@ void take(const struct perf_event_header *header)
 		break;
 	case PERF_RECORD_COMM:
 		take_name((const void *)header, id->time_ns);
+		break;
+	case PERF_RECORD_FORK: /* before NEW_TASK, which has the first PID namespace's number */
+		take_fork((const void *)header);
 		break;
 	case PERF_RECORD_EXIT:
 		task = *slot(id->tid);

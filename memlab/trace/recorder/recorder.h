@@ -92,6 +92,7 @@ struct space {
 
 struct task {
 	int tid, pid;
+	int forked_tid; /* of the one that it makes now; 0: unknown */
 	uint32_t number;
 	struct space *space;
 	bool is_process, in_exec;
