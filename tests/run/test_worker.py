@@ -235,7 +235,8 @@ def blocked(parent: ForkServer, tmp_path: Path) -> Iterator[SimpleNamespace]:
             pid = until(lambda: next(iter(in_trial(parent.group)), None))
             yield SimpleNamespace(fifo=fifo, pid=pid, reply=reply)
         finally:
-            os.killpg(parent.group, signal.SIGKILL)
+            with suppress(ProcessLookupError):  # it has ended, and its parent has read its end
+                os.killpg(parent.group, signal.SIGKILL)
 
 
 def in_trial(group: int) -> Iterator[int]:
