@@ -108,6 +108,8 @@ def lines_of(content: bytes) -> Iterator[str]:
             lines = _lines_of_text(content.replace(b"\0", b""))
     else:
         lines = _lines_of_text(content.replace(b"\0", b""))  # as a crash leaves at a file's end
+    if content[-1:].isdigit():
+        layout.marked_at_end(lines)
     is_first = is_stamped if _has_stamps(lines) else layout.is_begun
     whole = layout.refilled(layout.unwrapped(lines, is_first), is_first)
     yield from _in_order(layout.in_parts(layout.marked(whole)))

@@ -279,12 +279,16 @@ def _of_machine(report: Report) -> tuple[int, list[tuple[str, int]]]:
     def counted(*names: str) -> int:
         return sum(pages.get(name, 0) for name in names) * page
 
-    anonymous = counted("active_anon", "inactive_anon", "isolated_anon") - counted("shmem")
+    def both(kind: str) -> int:  # of lists of which a line that is cut has one
+        names = f"active_{kind}", f"inactive_{kind}"
+        return counted(*names, f"isolated_{kind}") if set(names) <= pages.keys() else 0
+
+    anonymous = both("anon") - counted("shmem")
     locked = max(0, -anonymous)  # shared memory that is in no list of anonymous pages
     return (memory.total(page) or 0) if memory.is_counted else 0, [
         ("anonymous" if "shmem" in pages else _ANY_ANONYMOUS, anonymous),
         ("tmpfs or shared memory", counted("shmem")),
-        ("page cache", counted("active_file", "inactive_file", "isolated_file")),
+        ("page cache", both("file")),
         ("anonymous and page cache", counted("active", "inactive")),
         ("unevictable", counted("unevictable") - locked),
         ("slab", counted("slab")),

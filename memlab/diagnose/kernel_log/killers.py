@@ -15,6 +15,9 @@ from memlab.diagnose.kernel_log import forms
 _OOMD = re.compile(r"(?:Killed|Marked) ((?:/|\u2026|\.{3}).{1,1024}?) (?:for killing )?due to ")
 _CLOCK = re.compile(r"\d\d:\d\d:\d\d")
 _SHORTENED = "\u2026."  # with which people write a path
+_OOMD_PRESSURE = re.compile(
+    r"Memory pressure for (/.{1,1024}?) is greater than \d{1,3} for more than \d{1,6} seconds"
+)
 _OOMD_COUNT = re.compile(r"systemd-oomd killed (\d{1,9}) process")
 _OOMD_ATTEMPT = re.compile(r"oomd attempting to kill (\d{1,10}) with ")
 _OOMD_NO_GROUP = re.compile(r"under (/.{1,1024}?) based on ")
@@ -275,6 +278,15 @@ class Reader:
             UserSpaceKill(number, "systemd-oomd", match[1], None, None, "SIGKILL", reason)
         )
 
+    def oomd_pressure(self, line: str, number: int) -> bool:
+        """Until 248: the group below this one that is killed is not named."""
+        if not (match := _OOMD_PRESSURE.search(line)):
+            return False
+        victim = f"a group of {match[1]}"
+        return self._add(
+            UserSpaceKill(number, "systemd-oomd", victim, None, None, "SIGKILL", match[0])
+        )
+
     def oomd_count(self, line: str, number: int) -> bool:
         match = _OOMD_COUNT.search(line)
         if match is None:
@@ -407,7 +419,7 @@ class Reader:
         if not (match := _LMKD.search(line)):
             return False
         size = int(match[3]) << 10 if match[3] else None
-        by = LMKD if "uid" in line else DRIVER
+        by = LMKD if "uid" in line or "Killing '" not in line else DRIVER
         return self._add(
             UserSpaceKill(number, by, match[1], int(match[2]), size, "SIGKILL", match[4] or "")
         )
@@ -521,6 +533,7 @@ def _around(line: str, marker: str) -> str:
 
 _PROGRAMS: tuple[tuple[str, Callable[[Reader, str, int], bool]], ...] = (
     (" due to ", Reader.oomd),
+    ("Memory pressure for /", Reader.oomd_pressure),
     ("systemd-oomd killed", Reader.oomd_count),
     ("oomd attempting to kill ", Reader.oomd_attempt),
     ("low memory!", Reader.low_memory),

@@ -124,6 +124,8 @@ class MemInfo:
     slabs: dict[str, int] = field(default_factory=dict)
     """Unreclaimable caches, in bytes."""
     _ranks: tuple[int, set[int]] = (-1, set())
+    _read: set[object] = field(default_factory=set)
+    """Nodes and zones whose lines were read: a second one is a copy, or of another report."""
     _is_slab_table: bool = False
     _is_in_zone: bool = False
     _is_in_node: bool = False
@@ -131,16 +133,19 @@ class MemInfo:
     def read(self, text: str) -> bool:
         """Read a line, wherever its prefix ends; whether it was one of these."""
         if "free:" in text and (zone := _ZONE.search(text)):
-            if len(self.zones) < _ZONES_MAX:
+            if len(self.zones) < _ZONES_MAX and zone.group(1, 2) not in self._read:
+                self._read.add(zone.group(1, 2))
                 self._zone(zone, text)
         elif self._zone_rest(text) or self._node_rest(text):
             return True
         elif "lowmem_reserve[]" in text and self.zones:
             if reserve := _RESERVE.search(text):
                 self.zones[-1].reserve = tuple(int(pages) for pages in reserve[1].split())
-        elif "active_anon:" in text and _NODE.search(text):
-            self._node(text)
-            self._is_in_node = "all_unreclaimable?" not in text
+        elif "active_anon:" in text and (node := _NODE.search(text)):
+            if node[1] not in self._read and len(self._read) < _ZONES_MAX:
+                self._read.add(node[1])
+                self._node(text)
+                self._is_in_node = "all_unreclaimable?" not in text
         elif "kB" in text and "*" in text and (blocks := _BLOCKS.findall(text)):
             self._blocks(text, blocks)
         elif " swap" in text and (swap := _SWAP.search(text)):

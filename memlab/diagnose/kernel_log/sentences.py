@@ -179,8 +179,8 @@ def chosen(text: str, at: int) -> Chosen | None:
     head, pid, tail = body.rpartition(",pid=")
     number = _PID.match(tail.lstrip()) if pid else None
     name = None
-    if number is None:
-        head = body
+    if number is None:  # of the name only a part may be there
+        head = body.rpartition(",task=")[0] or body
     begin = max(0, len(head) - COMM_MAX - len(",task="))
     if (split := head.find(",task=", begin)) >= 0:
         head, name = head[:split], head[split + len(",task=") :]
@@ -351,7 +351,9 @@ def counter(text: str, at: int) -> Counter | None:
 def statistics(text: str, at: int) -> Statistics:
     rest = text[at + len("emory cgroup stats for ") :]
     numbers = statistics_of(rest)
-    group = rest.partition(": cache:")[0] if numbers else rest.rstrip()
+    group, is_whole, _ = rest.partition(": cache:")
+    group = group if is_whole or not numbers else ""
+    group = group.rstrip()
     is_cut = not numbers and not group.endswith(":")
     return Statistics("" if is_cut else group.removesuffix(":"), numbers)
 
