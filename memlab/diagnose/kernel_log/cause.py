@@ -276,7 +276,7 @@ def _machine(report: Report) -> KillCause:
     least = 4 * free + (memory.total(page) or 0) // 50
     is_low = bool(memory.high) and _rank(report) < _RANKS["HighMem"]
     is_elsewhere = _elsewhere(memory, page) > least
-    is_cut = memory.lacks_zone or (not is_said and len(memory.blocks) < len(memory.zones))
+    is_cut = memory.lacks_zone or (not is_said and memory.ends_in_zones)
     if is_cut and is_elsewhere and not is_low:
         return _with_room(report, free, is_said)
     if not is_said and is_elsewhere and not is_cut:

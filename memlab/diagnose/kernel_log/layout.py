@@ -203,21 +203,17 @@ def in_parts(lines: list[str]) -> list[str]:
     return [*result, *itertools.chain.from_iterable(reversed(event))]
 
 
-def marked_at_end(lines: list[str]) -> None:
-    """Mark the last line of a file that ends within it: of a number, a part may be there."""
-    if lines and _OPEN_END.search(lines[-1]):
-        lines[-1] += CUT
-
-
-def marked(lines: list[str]) -> list[str]:
-    """Mark what may go on where lines are cut at a width, and the kernel prints nothing behind."""
+def marked(lines: list[str], is_open: bool) -> list[str]:
+    """Mark what may go on where lines are cut at a width, and the kernel prints nothing behind; and
+    at the end of a file that ends within a line."""
     width = max(map(len, lines), default=0)
-    if not _CUT_LEAST <= width <= _WIDTH_MAX:
-        return lines
     full = [line for line in lines if len(line) == width]
     ends = {_DIGITS.sub("0", line[-8:]) for line in full}
-    if len(full) < _CUT_LINES or len(ends) < _CUT_ENDS:
-        return lines
-    return [
-        f"{line}{CUT}" if len(line) == width and _OPEN_END.search(line) else line for line in lines
-    ]
+    is_cut = len(full) >= _CUT_LINES and len(ends) >= _CUT_ENDS
+    if is_cut and _CUT_LEAST <= width <= _WIDTH_MAX:
+        lines = [_marked(line) if len(line) == width else line for line in lines]
+    return [*lines[:-1], _marked(lines[-1])] if is_open and lines else lines
+
+
+def _marked(line: str) -> str:
+    return f"{line}{CUT}" if _OPEN_END.search(line) else line

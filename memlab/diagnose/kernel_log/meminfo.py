@@ -28,6 +28,7 @@ _SLAB = re.compile(r"([\w.:-]{1,48}) {1,40}(\d{1,14})KB {1,20}(\d{1,14})KB")
 _COUNTER_WORDS = (
     "_anon:", "_file:", "Active:", "unevictable:", "slab", "pagetables:", "free:", "misc"
 )  # fmt: skip
+FILES = {"active_file", "inactive_file"}
 _GLOBAL_MAX = 64  # of the counters of all nodes
 _BLOCKS_MAX = 1 << 31
 _ZONES_MAX = 5 * 1024  # of as many nodes as a kernel may have
@@ -243,10 +244,10 @@ class MemInfo:
 
     @property
     def is_counted(self) -> bool:
-        """Whether the counters have both kinds of anonymous memory: a line may be cut. Before
-        2.6.28 there are two lists of all kinds."""
-        kinds = self.pages.keys()
-        return {"active_anon", "inactive_anon"} <= kinds or {"active", "inactive"} <= kinds
+        """Whether the counters have both lists of each kind: a line may be cut. Before 2.6.28 there
+        are two lists of all kinds."""
+        lists = {"active_anon", "inactive_anon", *FILES}
+        return self.pages.keys() >= lists or self.pages.keys() >= {"active", "inactive"}
 
     @property
     def ranks(self) -> set[int]:
@@ -271,6 +272,11 @@ class MemInfo:
         A report of a limited request leaves out both lines of other nodes' zones."""
         is_high = any(zone.rank >= rank("HighMem") for zone in self.zones)
         return (bool(self.high) and not is_high) or len(self.blocks) > len(self.zones)
+
+    @property
+    def ends_in_zones(self) -> bool:
+        """Whether nothing of it follows the lines of zones: others may have followed."""
+        return not self.blocks and self.swap_total is None and self.ram_pages is None
 
     @property
     def free(self) -> int | None:

@@ -253,9 +253,9 @@ def _parts(reports: list[Report], lines: list[str]) -> list[str]:
     return parts
 
 
-def _marks_in(text: str) -> list[str]:
+def _marks_in(text: str) -> tuple[str, ...]:
     """By which a line of a text may open a report, or say something without one."""
-    return [mark for mark in _MARKS if mark in text] if near.has_word(text) else []
+    return tuple(mark for mark in _MARKS if mark in text) if near.has_word(text) else ()
 
 
 def _is_marked(line: str, marks: Sequence[str]) -> bool:
@@ -332,7 +332,7 @@ class _Sources:
         self._unmarked = 0
         """Lines behind the last one with a mark."""
 
-    def feed(self, line: str, marks: Sequence[str]) -> None:
+    def feed(self, line: str, marks: tuple[str, ...]) -> None:
         """Read a line, of some that have these marks."""
         self.log.lines += 1
         is_marked = _is_marked(line, marks)
@@ -345,11 +345,13 @@ class _Sources:
         rows, self._rows = self._rows, []
         line = sentences.without_commas(line) if "," in line else line
         prefix = forms.prefix_of(line)
-        if lost.is_hidden(line):
+        if not any(mark in marks for mark in lost.MARKS):
+            pass
+        elif lost.is_hidden(line):
             self.log.hidden += 1
         elif (sentence := lost.read(line)) is not None and len(self.log.lost) < 100:
             self.log.lost.append(sentence)
-        self._reader(prefix).feed(line, prefix, () if is_open else rows)
+        self._reader(prefix).feed(line, prefix, () if is_open else rows, marks)
 
     def _keep(self, line: str) -> None:
         """Keep rows of a table whose head is cut off until the kill that follows them."""
@@ -405,7 +407,9 @@ class _ReportReader:
         """Whether it is in a report that does not say yet how it ended."""
         return self._open is not None and not self._open.is_decided
 
-    def feed(self, line: str, prefix: forms.Prefix, rows: Sequence[str]) -> None:
+    def feed(
+        self, line: str, prefix: forms.Prefix, rows: Sequence[str], marks: tuple[str, ...]
+    ) -> None:
         """Read a line; `rows` are those of a table without a head just before it."""
         before, self._before = self._before, prefix
         self._rows_before = rows
@@ -414,14 +418,19 @@ class _ReportReader:
         if self._open is not None and _is_long_after(self._open.stamp, prefix.boot):
             self._open = None
         is_apart = self._open is not None and _is_apart(self._open, prefix)
-        for at, sentence in sentences.within(line):
+        for at, sentence in sentences.within(line, marks):
             if (value := sentence.read(line, at)) is not None:
                 self._open = None if is_apart else self._open
                 self._is_in_statistics, self._row = False, ""
                 getattr(self, f"on_{sentence.kind}")(value, line)
                 return
-        if not self._killers.read(line, self.log.lines) and not is_apart:
-            self._rest(line)
+        if not self._killers.read(line, self.log.lines, marks):
+            if not is_apart:
+                self._rest(line)
+        elif len(self.log.user_space) >= _REPORTS_MAX:
+            older = self.log.user_space[: _REPORTS_MAX // 2]
+            self.log.earlier += sum(not one.failure for one in older)
+            del self.log.user_space[: len(older)]
 
     def _rest(self, line: str) -> None:
         """Lines that only a report's place makes the kernel's: memory, tasks, statistics."""
@@ -482,11 +491,10 @@ class _ReportReader:
             row = sentences.row(whole, width)
         if row is None:
             return False
-        if part and width is not None:
+        if part and width is not None and report.rows and report.rows[-1].pid == row.pid:
             if len(row.name) > sentences.COMM_MAX:
                 return False  # the row before it lacks a name
-            if report.rows and report.rows[-1].pid == row.pid:
-                report.rows.pop()
+            report.rows.pop()
         if width is not None and not row.name:
             self._row = whole
         is_row = width is None or len(row.numbers) >= width or row.name
