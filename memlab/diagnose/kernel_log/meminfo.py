@@ -244,10 +244,12 @@ class MemInfo:
 
     @property
     def is_counted(self) -> bool:
-        """Whether the counters have both lists of each kind: a line may be cut. Before 2.6.28 there
-        are two lists of all kinds."""
-        lists = {"active_anon", "inactive_anon", *FILES}
-        return self.pages.keys() >= lists or self.pages.keys() >= {"active", "inactive"}
+        """Whether the counters have both lists of anonymous memory, and not one of two of files: a
+        line may be cut. Before 2.6.28 there are two lists of all kinds."""
+        kinds = self.pages.keys()
+        is_cut = len(FILES & kinds) == 1
+        both = {"active_anon", "inactive_anon"} <= kinds and not is_cut
+        return both or {"active", "inactive"} <= kinds
 
     @property
     def ranks(self) -> set[int]:
