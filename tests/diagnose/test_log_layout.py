@@ -89,12 +89,12 @@ def test_a_crash_store_has_the_last_part_first(cut: tuple[int, ...]) -> None:
     bounds = [0, *cut, len(LINES)]
     parts = [LINES[a:b] for a, b in itertools.pairwise(bounds)]
     numbered = [[f"Panic#2 Part{number}", *part] for number, part in enumerate(reversed(parts), 1)]
-    newest_first = "\n".join(itertools.chain.from_iterable(numbered))
-    oldest_first = "\n".join(itertools.chain.from_iterable(reversed(numbered)))
+    newest_first = "\n".join([*itertools.chain.from_iterable(numbered), ""])
+    oldest_first = "\n".join([*itertools.chain.from_iterable(reversed(numbered)), ""])
     assert printed(newest_first)[:-1] == printed("\n".join(LINES))[:-1]
     assert printed(oldest_first)[:-1] == printed("\n".join(LINES))[:-1]
     other = ["Oops#1 Part1", "[1.0] later", "Oops#1 Part2", "[0.5] earlier"]
-    both = layout.in_parts([*other, *newest_first.split("\n")])
+    both = layout.in_parts([*other, *newest_first.splitlines()])
     assert both[:2] == ["[0.5] earlier", "[1.0] later"]
     assert both[2:] == LINES
 
@@ -167,11 +167,11 @@ def test_lines_of_a_message_after_which_a_word_would_have_fitted_stay_apart() ->
     begin = "[    9.{}] active_anon:188386 inactive_anon:764572 {}"
     lines = [begin.format(i, "isolated_anon:64 " * (i % 3)).strip() for i in range(20)]
     text = [part for line in lines for part in (line, " free:25647 free_pcp:0")]
-    assert list(forms.lines_of("\n".join(text).encode())) == text
+    assert list(forms.lines_of("\n".join([*text, ""]).encode())) == text
     indented = [part for line in lines for part in (line, "    free:25647 free_pcp:0")]
-    assert list(forms.lines_of("\n".join(indented).encode())) == indented
+    assert list(forms.lines_of("\n".join([*indented, ""]).encode())) == indented
     unstamped = [part for line in lines for part in (line.partition("] ")[2], "a_word:25647")]
-    assert list(forms.lines_of("\n".join(unstamped).encode())) == unstamped
+    assert list(forms.lines_of("\n".join([*unstamped, ""]).encode())) == unstamped
 
 
 def _between_words(line: str, width: int) -> list[str]:

@@ -135,8 +135,10 @@ def test_a_report_that_begins_within_its_trace_has_the_cause_of_that(
 def test_a_trace_is_of_no_report_with_a_first_line_and_of_none_far_behind() -> None:
     trace = FAULT.format("moom_callback")
     far = "[  9.0] eth0: link becomes ready\n" * 70
-    for between in (far, "[  9.0] a invoked oom-killer: gfp_mask=0xcc0, order=0\n"):
-        assert kill(f"{trace}{between}{ROOM}{END}").cause == "machine"
+    first = "[  9.0] a invoked oom-killer: gfp_mask=0xcc0, order=0\n"
+    assert kill(f"{trace}{first}{ROOM}{END}").cause == "machine"
+    last = kill(f"{trace}{far}{ROOM}{END}")
+    assert (last.cause, "by hand (SysRq f) is not in this log" in last.text) == ("unknown", True)
 
 
 def test_a_group_is_known_by_the_trace_of_a_report_that_begins_in_it() -> None:
@@ -307,7 +309,7 @@ def test_of_very_many_kills_the_older_ones_are_counted(
 
 def test_a_report_with_very_many_zones_and_rows_is_read_in_bounded_time() -> None:
     """The steps are linear in them: some were quadratic."""
-    zones = "[ 9.0] Node 0 Normal free:{}kB min:1kB low:1kB high:1kB present:9kB\n"
+    zones = "[ 9.0] Node {} Normal free:1kB min:1kB low:1kB high:1kB present:9kB\n"
     rows = "[ 9.0] [ {0}]     0   435     2540      246       8       0 a{0}\n"
     reaped = "[ 9.0] oom_reaper: reaped process {} (a), now\n"
     begin = "[ 9.0] a invoked oom-killer: gfp_mask=0xcc0, order=0\n"

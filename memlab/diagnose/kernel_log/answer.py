@@ -97,7 +97,7 @@ def kill_of(report: Report) -> Kill:
         killed=tuple(_killed(process, tasks) for process in _victims(report)),
         requester=report.requester or None,
         order=report.order,
-        group=None if (report.group or "").endswith(GROUP_CUT) else report.group,
+        group=None if report.is_below or _is_cut(report.group) else report.group,
         process_group=report.task_group,
         counter=reason.counter,
         used_bytes=shown.usage if shown else None,
@@ -114,6 +114,10 @@ def kill_of(report: Report) -> Kill:
         resident_bytes=sum(task.resident_bytes for task in tasks),
         missing=tuple(_missing(report, tasks)),
     )
+
+
+def _is_cut(group: str | None) -> bool:
+    return group is not None and group.endswith(GROUP_CUT)
 
 
 def user_space_kill(kill: killers.UserSpaceKill) -> Kill:
@@ -206,6 +210,11 @@ def _victims(report: Report) -> list[Process]:
     return report.victims or chosen
 
 
+def _is_choice(report: Report) -> bool:
+    """Whether of a kill only the choice is in the log: before 5.1 a child may be killed instead."""
+    return not report.victims and report.chosen is not None and report.chosen.score is not None
+
+
 def _killed(process: Process, tasks: list[Task]) -> Killed:
     """The sizes of the kill's line; if it is not in the log, of the table."""
     row = next((task for task in tasks if task.pid == process.pid), None)
@@ -248,7 +257,8 @@ def _first_line(kill: Kill, report: Report | None) -> str:
     if kill.by != "kernel":
         other = "OOM killer" if kill.cause == "driver" else "kernel"
         return f"killed{when} by {kill.by}, not by the {other}: {_who(kill.killed[0])}"
-    line = f"killed{when}: {_who(kill.killed[0])}"
+    or_child = ", or a child of it" if report is not None and _is_choice(report) else ""
+    line = f"killed{when}: {_who(kill.killed[0])}{or_child}"
     if len(kill.killed) > 1:
         line += f"; and {holders.processes(len(kill.killed) - 1)} more"
     return line

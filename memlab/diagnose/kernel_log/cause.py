@@ -72,7 +72,9 @@ def page_size(report: Report) -> int | None:
         ):
             place = columns.get(column, usual)
             pages = row.numbers[place] if row and place < len(row.numbers) else 0
-            if measured and pages > 0 and (page := _fitting(measured / pages)):
+            page = _fitting(measured / pages) if measured and pages > 0 else None
+            # Of another process of its name, unless what is mapped is the same.
+            if page and row and (row.pid == victim.pid or pages * page == measured):
                 return page
     if (smallest := report.memory.smallest_block) in PAGE_SIZES:
         return smallest
@@ -137,6 +139,7 @@ def _group(report: Report) -> KillCause:
         sentence = f"it was the {name} of a group whose path begins with {report.group[:-1]}"
     else:
         sentence = f"it was the {name} of the group {report.group}"
+        sentence += ", or of a parent of it" if report.is_below else ""
         if report.task_group is not None and report.task_group != report.group:
             sentence += ", a parent of the process's"
     if (shown := counter or memory) is not None and shown.limit is not None:
@@ -273,9 +276,10 @@ def _machine(report: Report) -> KillCause:
     least = 4 * free + (memory.total(page) or 0) // 50
     is_low = bool(memory.high) and _rank(report) < _RANKS["HighMem"]
     is_elsewhere = _elsewhere(memory, page) > least
-    if memory.lacks_zone and is_elsewhere and not is_low:
+    is_cut = memory.lacks_zone or (not is_said and memory.ends_in_zones)
+    if is_cut and is_elsewhere and not is_low:
         return _with_room(report, free, is_said)
-    if not is_said and is_elsewhere and not memory.lacks_zone:
+    if not is_said and is_elsewhere and not is_cut:
         listed = ",".join(str(node) for node in sorted({zone.node for zone in memory.zones}))
         return _node(report, listed, "a cpuset or a memory policy")
     if any(zone.free > max(4 * zone.high, zone.present // 100) for zone in others):
@@ -359,10 +363,11 @@ def _without_zones(report: Report, is_said: bool) -> KillCause:
             "a page fault was refused memory, and its process was killed without a report; whose "
             "memory was short is not in this log",
         )
-    if report.words in ("machine", "requester") or report.panic:
+    if report.words in ("machine", "requester") or report.panic or report.is_allocation:
+        by = "words" if report.words or report.panic else "call trace"
         return KillCause(
             "unknown",
-            "by the kernel's words it was not the limit of a memory group; whether it was the "
+            f"by the kernel's {by} it was not the limit of a memory group; whether it was the "
             "whole machine's memory or that of a cpuset or a memory policy is not in this log"
             f"{swap(report.memory)}",
         )
@@ -435,7 +440,10 @@ def _with_room(report: Report, free: int, is_said: bool) -> KillCause:
     if report.order and report.order > 0:
         wanted = size(page_or_usual(report) << report.order)
         state += f"; requested was a block of {wanted} in one piece (order {report.order})"
-    if is_said:
+    is_begun = report.requester is not None or report.is_charge or report.is_allocation
+    if is_said and not is_begun:
+        state += "; whether it was requested by hand (SysRq f) is not in this log"
+    elif is_said:
         sentence = "it was the whole machine's memory by the kernel's word, but not all was used"
         return KillCause("machine", f"{sentence}: {state}")
     return KillCause("unknown", f"free memory does not explain it: {state}")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from memlab.diagnose.account import Part
 from memlab.diagnose.finding import size
 from memlab.diagnose.kernel_log import cause
-from memlab.diagnose.kernel_log.meminfo import Zone, rank
+from memlab.diagnose.kernel_log.meminfo import FILES, Zone, rank
 from memlab.diagnose.kernel_log.reports import Report
 from memlab.diagnose.kernel_log.sentences import Process
 
@@ -279,12 +279,13 @@ def _of_machine(report: Report) -> tuple[int, list[tuple[str, int]]]:
     def counted(*names: str) -> int:
         return sum(pages.get(name, 0) for name in names) * page
 
+    is_cut = not pages.keys() >= FILES
     anonymous = counted("active_anon", "inactive_anon", "isolated_anon") - counted("shmem")
     locked = max(0, -anonymous)  # shared memory that is in no list of anonymous pages
     return (memory.total(page) or 0) if memory.is_counted else 0, [
         ("anonymous" if "shmem" in pages else _ANY_ANONYMOUS, anonymous),
         ("tmpfs or shared memory", counted("shmem")),
-        ("page cache", counted("active_file", "inactive_file", "isolated_file")),
+        ("page cache", 0 if is_cut else counted(*FILES, "isolated_file")),
         ("anonymous and page cache", counted("active", "inactive")),
         ("unevictable", counted("unevictable") - locked),
         ("slab", counted("slab")),
@@ -344,7 +345,8 @@ def _droppable(report: Report, known: dict[str, int], whole: int) -> Iterator[st
     numbers: Iterable[str] = report.memory.pages
     if cause.cause_of(report).kind == "group":  # older reports have the machine's memory, too
         numbers = report.statistics
-    if not any(name in numbers for name in ("file", "cache", "total_cache", "active_file")):
+    is_cut = not set(numbers) >= FILES
+    if is_cut and not any(name in numbers for name in ("file", "cache", "total_cache")):
         return
     has_slab = "slab_reclaimable" in numbers
     cache, dirty = known.get("page cache", 0), min(known.get("page cache", 0), _dirty(report))

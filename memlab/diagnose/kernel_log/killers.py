@@ -8,13 +8,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
 
 from memlab.diagnose.kernel_log import forms
 
 _OOMD = re.compile(r"(?:Killed|Marked) ((?:/|\u2026|\.{3}).{1,1024}?) (?:for killing )?due to ")
 _CLOCK = re.compile(r"\d\d:\d\d:\d\d")
 _SHORTENED = "\u2026."  # with which people write a path
+_OOMD_PRESSURE = re.compile(
+    r"Memory pressure for (/.{1,1024}?) is greater than \d{1,3} for more than \d{1,6} seconds"
+)
 _OOMD_COUNT = re.compile(r"systemd-oomd killed (\d{1,9}) process")
 _OOMD_ATTEMPT = re.compile(r"oomd attempting to kill (\d{1,10}) with ")
 _OOMD_NO_GROUP = re.compile(r"under (/.{1,1024}?) based on ")
@@ -128,8 +133,7 @@ _BEHIND_A_STAMP = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class UserSpaceKill:
+class UserSpaceKill(NamedTuple):
     """A kill by a program."""
 
     line: int
@@ -195,14 +199,14 @@ class Reader:
         self._attempts: list[tuple[int, str]] = []
         self._minimum = 0, ""
 
-    def read(self, line: str, number: int) -> bool:
-        """Read a line; whether it was such a program's."""
+    def read(self, line: str, number: int, marks: tuple[str, ...]) -> bool:
+        """Read a line, which may have these marks; whether it was such a program's."""
         if not line.isascii():
             line = line.translate(_TYPOGRAPHIC)
-        for marker, function in _PROGRAMS:
+        for marker, function in _programs_of(marks):
             if marker in line and function(self, line, number):
                 if self._kills and self._kills[-1].line == number:
-                    self._kills[-1] = replace(self._kills[-1], stamp=forms.parted(line)[0])
+                    self._kills[-1] = self._kills[-1]._replace(stamp=forms.parted(line)[0])
                 return True
         for marker, by in _FAILURE_MARKS:
             if marker in line and (by != "earlyoom" or self._is_earlyooms(line, marker)):
@@ -245,14 +249,14 @@ class Reader:
         last = self._kills[-1] if self._kills else None
         is_of_it = last is not None and last.by == by != "nohang"
         if last is not None and is_of_it and number - last.line <= _FAILURE_LINES:
-            self._kills[-1] = replace(last, failure=text)
+            self._kills[-1] = last._replace(failure=text)
         elif len(self._failures) < 100:
             self._failures.append(Hint(number, by, text))
 
     def _add(self, kill: UserSpaceKill) -> bool:
         last = self._kills[-1] if self._kills else None
         if last is not None and _is_again(last, kill):
-            kill = replace(kill, signals=last.signals + 1)
+            kill = kill._replace(signals=last.signals + 1)
             self._kills.pop()
         self._kills.append(kill)
         return True
@@ -269,10 +273,19 @@ class Reader:
             if times[0] and times[0] == times[1]:  # pasted behind what systemd says of its unit
                 is_short = match[1][0] in _SHORTENED
                 victim = last.victim if is_short else match[1]
-                self._kills[-1] = replace(last, victim=victim, reason=reason)
+                self._kills[-1] = last._replace(victim=victim, reason=reason)
                 return True
         return self._add(
             UserSpaceKill(number, "systemd-oomd", match[1], None, None, "SIGKILL", reason)
+        )
+
+    def oomd_pressure(self, line: str, number: int) -> bool:
+        """Until 248: the group below this one that is killed is not named."""
+        if not (match := _OOMD_PRESSURE.search(line)):
+            return False
+        victim = f"a group of {match[1]}"
+        return self._add(
+            UserSpaceKill(number, "systemd-oomd", victim, None, None, "SIGKILL", match[0])
         )
 
     def oomd_count(self, line: str, number: int) -> bool:
@@ -283,7 +296,7 @@ class Reader:
         unit = line[: match.start()].rstrip(" :").rsplit(" ", 1)[-1]
         last = self._kills[-1] if self._kills else None
         if last is not None and last.processes is None and _is_of(last, unit):
-            self._kills[-1] = replace(last, processes=count)
+            self._kills[-1] = last._replace(processes=count)
             return True
         return self._add(
             UserSpaceKill(number, "systemd-oomd", unit, None, None, "SIGKILL", "", processes=count)
@@ -407,7 +420,7 @@ class Reader:
         if not (match := _LMKD.search(line)):
             return False
         size = int(match[3]) << 10 if match[3] else None
-        by = LMKD if "uid" in line else DRIVER
+        by = LMKD if "uid" in line or "Killing '" not in line else DRIVER
         return self._add(
             UserSpaceKill(number, by, match[1], int(match[2]), size, "SIGKILL", match[4] or "")
         )
@@ -427,7 +440,7 @@ class Reader:
             return False
         if number - self._kills[-1].line > 1:
             return False
-        self._kills[-1] = replace(self._kills[-1], resident=int(match[1]) << 10)
+        self._kills[-1] = self._kills[-1]._replace(resident=int(match[1]) << 10)
         return True
 
     def driver(self, line: str, number: int) -> bool:
@@ -435,7 +448,7 @@ class Reader:
         match = _DRIVER.search(line)
         if match is None or not self._kills or self._kills[-1].by != DRIVER:
             return False
-        self._kills[-1] = replace(self._kills[-1], reason=match[0])
+        self._kills[-1] = self._kills[-1]._replace(reason=match[0])
         return True
 
     def facebook(self, line: str, number: int) -> bool:
@@ -468,7 +481,7 @@ class Reader:
             return False
         count = len(match[1].replace(",", " ").split())
         failure = "" if count else "it lists no process of the group"
-        self._kills[-1] = replace(last, processes=count or None, failure=failure)
+        self._kills[-1] = last._replace(processes=count or None, failure=failure)
         return True
 
     def low_node(self, line: str, number: int) -> bool:
@@ -495,6 +508,11 @@ class Reader:
         )
 
 
+@lru_cache(maxsize=64)
+def _programs_of(marks: tuple[str, ...]) -> tuple[_Program, ...]:
+    return tuple(program for program in _PROGRAMS if program[0] in marks)
+
+
 def _is_of(kill: UserSpaceKill, name: str) -> bool:
     """Whether systemd-oomd's kill is of this unit or group; people shorten a path."""
     if kill.by != "systemd-oomd":
@@ -519,8 +537,10 @@ def _around(line: str, marker: str) -> str:
     return text[max(0, begin - _HINT_MAX // 2) : begin + _HINT_MAX].strip()
 
 
-_PROGRAMS: tuple[tuple[str, Callable[[Reader, str, int], bool]], ...] = (
+_Program = tuple[str, Callable[[Reader, str, int], bool]]
+_PROGRAMS: tuple[_Program, ...] = (
     (" due to ", Reader.oomd),
+    ("Memory pressure for /", Reader.oomd_pressure),
     ("systemd-oomd killed", Reader.oomd_count),
     ("oomd attempting to kill ", Reader.oomd_attempt),
     ("low memory!", Reader.low_memory),

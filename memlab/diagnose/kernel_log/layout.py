@@ -10,8 +10,9 @@ from collections.abc import Callable, Sequence
 _WIDTH_LEAST, _WIDTH_MAX = 60, 250
 _FULL_LINES, _BROKEN_LEAST = 3, 2
 _FILLED_LEAST, _FILLED_MAX, _FILLED_LINES = 45, 130, 20_000
+CUT = "\u2026"
 _CUT_LEAST, _CUT_LINES, _CUT_ENDS = 40, 5, 3
-_OPEN_END = re.compile(r"(?:failcnt \d{1,20}|limit of /\S{0,250})$")
+_OPEN_END = re.compile(r"(?:[a-z_)][: ]\d{1,20}|limit of /\S{0,250})$")
 _DIGITS = re.compile(r"\d{1,8}")
 _QUOTE = re.compile(r"(?:> ?){0,20}")
 _SECOND = re.compile(r"(?<=\S) (?=[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \S{1,64} kernel: )")
@@ -169,15 +170,20 @@ def refilled(lines: list[str], is_stamped: Callable[[str], bool]) -> list[str]:
     if not is_filled or len(fits) < _FULL_LINES:
         return lines
     # A console cuts within words, at its width. Rows of a table are as long as each other anyway.
-    texts = {bare[i - 1] for i in fits if not _ROW.search(bare[i - 1])}
-    is_cut = len(texts) >= _FULL_LINES and all(len(text) == width for text in texts)
+    texts = {inner[i - 1] for i in fits if not _ROW.search(bare[i - 1])}
+    whole = max(map(len, texts), default=0)
+    full = sum(len(text) == whole for text in texts)
+    is_cut = full >= _FULL_LINES and 4 * full >= 3 * len(texts)
     result: list[str] = []
     for i, line in enumerate(lines):
-        if i in fits and len(result[-1]) < LINE_MAX:
-            glue = "" if is_cut and len(bare[i - 1]) == width else " "
-            result[-1] = f"{result[-1].rstrip()}{glue}{bare[i]}"
-        else:
+        is_rest = i > 0 and bare[i] and not stamped[i] and len(inner[i - 1]) == whole
+        is_rest = is_rest if is_cut else i in fits
+        if not is_rest or len(result[-1]) >= LINE_MAX:
             result.append(line)
+        elif is_cut:
+            result[-1] += inner[i]
+        else:
+            result[-1] = f"{result[-1].rstrip()} {bare[i]}"
     return [part for line in result for part in _SECOND.split(line)]
 
 
@@ -197,15 +203,17 @@ def in_parts(lines: list[str]) -> list[str]:
     return [*result, *itertools.chain.from_iterable(reversed(event))]
 
 
-def marked(lines: list[str]) -> list[str]:
-    """Mark what may go on where lines are cut at a width, and the kernel prints nothing behind."""
+def marked(lines: list[str], is_open: bool) -> list[str]:
+    """Mark what may go on where lines are cut at a width, and the kernel prints nothing behind; and
+    at the end of a file that ends within a line."""
     width = max(map(len, lines), default=0)
-    if not _CUT_LEAST <= width <= _WIDTH_MAX:
-        return lines
     full = [line for line in lines if len(line) == width]
     ends = {_DIGITS.sub("0", line[-8:]) for line in full}
-    if len(full) < _CUT_LINES or len(ends) < _CUT_ENDS:
-        return lines
-    return [
-        f"{line}\u2026" if len(line) == width and _OPEN_END.search(line) else line for line in lines
-    ]
+    is_cut = len(full) >= _CUT_LINES and len(ends) >= _CUT_ENDS
+    if is_cut and _CUT_LEAST <= width <= _WIDTH_MAX:
+        lines = [_marked(line) if len(line) == width else line for line in lines]
+    return [*lines[:-1], _marked(lines[-1])] if is_open and lines else lines
+
+
+def _marked(line: str) -> str:
+    return f"{line}{CUT}" if _OPEN_END.search(line) else line

@@ -28,6 +28,7 @@ _SLAB = re.compile(r"([\w.:-]{1,48}) {1,40}(\d{1,14})KB {1,20}(\d{1,14})KB")
 _COUNTER_WORDS = (
     "_anon:", "_file:", "Active:", "unevictable:", "slab", "pagetables:", "free:", "misc"
 )  # fmt: skip
+FILES = {"active_file", "inactive_file"}
 _GLOBAL_MAX = 64  # of the counters of all nodes
 _BLOCKS_MAX = 1 << 31
 _ZONES_MAX = 5 * 1024  # of as many nodes as a kernel may have
@@ -124,6 +125,8 @@ class MemInfo:
     slabs: dict[str, int] = field(default_factory=dict)
     """Unreclaimable caches, in bytes."""
     _ranks: tuple[int, set[int]] = (-1, set())
+    _read: set[object] = field(default_factory=set)
+    """Nodes and zones whose lines were read: a second one is a copy, or of another report."""
     _is_slab_table: bool = False
     _is_in_zone: bool = False
     _is_in_node: bool = False
@@ -131,16 +134,19 @@ class MemInfo:
     def read(self, text: str) -> bool:
         """Read a line, wherever its prefix ends; whether it was one of these."""
         if "free:" in text and (zone := _ZONE.search(text)):
-            if len(self.zones) < _ZONES_MAX:
+            if len(self.zones) < _ZONES_MAX and zone.group(1, 2) not in self._read:
+                self._read.add(zone.group(1, 2))
                 self._zone(zone, text)
         elif self._zone_rest(text) or self._node_rest(text):
             return True
         elif "lowmem_reserve[]" in text and self.zones:
             if reserve := _RESERVE.search(text):
                 self.zones[-1].reserve = tuple(int(pages) for pages in reserve[1].split())
-        elif "active_anon:" in text and _NODE.search(text):
-            self._node(text)
-            self._is_in_node = "all_unreclaimable?" not in text
+        elif "active_anon:" in text and (node := _NODE.search(text)):
+            if node[1] not in self._read and len(self._read) < _ZONES_MAX:
+                self._read.add(node[1])
+                self._node(text)
+                self._is_in_node = "all_unreclaimable?" not in text
         elif "kB" in text and "*" in text and (blocks := _BLOCKS.findall(text)):
             self._blocks(text, blocks)
         elif " swap" in text and (swap := _SWAP.search(text)):
@@ -238,10 +244,12 @@ class MemInfo:
 
     @property
     def is_counted(self) -> bool:
-        """Whether the counters have both kinds of anonymous memory: a line may be cut. Before
-        2.6.28 there are two lists of all kinds."""
+        """Whether the counters have both lists of anonymous memory, and not one of two of files: a
+        line may be cut. Before 2.6.28 there are two lists of all kinds."""
         kinds = self.pages.keys()
-        return {"active_anon", "inactive_anon"} <= kinds or {"active", "inactive"} <= kinds
+        is_cut = len(FILES & kinds) == 1
+        both = {"active_anon", "inactive_anon"} <= kinds and not is_cut
+        return both or {"active", "inactive"} <= kinds
 
     @property
     def ranks(self) -> set[int]:
@@ -266,6 +274,11 @@ class MemInfo:
         A report of a limited request leaves out both lines of other nodes' zones."""
         is_high = any(zone.rank >= rank("HighMem") for zone in self.zones)
         return (bool(self.high) and not is_high) or len(self.blocks) > len(self.zones)
+
+    @property
+    def ends_in_zones(self) -> bool:
+        """Whether nothing of it follows the lines of zones: others may have followed."""
+        return not self.blocks and self.swap_total is None and self.ram_pages is None
 
     @property
     def free(self) -> int | None:

@@ -18,7 +18,7 @@ _WORDS = (
     "allocation stalls",
     "vmalloc error: ", "vmap allocation for size ",
     "  cache: ", "SLUB", "evict", "is below limit", "on behalf of", "atchdog",
-    "fork rejected by pids", "lmkd", "victim processes", "_threshold_",
+    "fork rejected by pids", "__alloc_pages_slow", "lmkd", "victim processes", "_threshold_",
     *MEMORY, *lost.MARKS,
 )  # fmt: skip
 _MANY = 20_000  # lines of a log whose far lines are not taken apart

@@ -30,6 +30,8 @@ _CHARGES = (  # "mem_cgroup_oom" begins two names
     "mem_cgroup_out_of_memory", "mem_cgroup_oom", "mem_cgroup_handle_oom", "try_charge_memcg"
 )  # fmt: skip
 _BY_HAND, _OF_FAULT = "moom_callback", " pagefault_out_of_memory+"
+_OF_KILL = "oom_kill_process", "out_of_memory+"
+_ALLOCATIONS = "__alloc_pages_slowpath", "__alloc_pages_may_oom"  # charges have neither
 _TRACE_LINES = 60  # of a call trace whose report begins in its midst
 _MARKS = tuple(
     dict.fromkeys(
@@ -42,6 +44,8 @@ _MARKS = tuple(
             *_CHARGES,
             _BY_HAND,
             _OF_FAULT,
+            *_OF_KILL,
+            *_ALLOCATIONS,
         )
     )
 )
@@ -72,6 +76,9 @@ class Report:
     is_by_hand: bool = False
     is_charge: bool = False
     """The call trace leads from a group's charge to the kill."""
+    is_traced: bool = False
+    is_allocation: bool = False
+    """The call trace leads from the allocator of pages to the kill."""
     is_summed: bool = False
     """Whether the line that sums it up was read, which since 5.0 is the last before the kill."""
     constraint: str | None = None
@@ -82,12 +89,16 @@ class Report:
     """How the kill is opened: "group", "machine", "requester", "policy", "cpuset", "fault", or
     nothing."""
     group: str | None = None
+    is_below: bool = False
+    """Whether the limit may be that of a parent of the group, whose line is cut off."""
     task_group: str | None = None
     container: str | None = None
     """OpenVZ's group; empty if the log does not name it."""
     counters: dict[str, Counter] = field(default_factory=dict)
     statistics: dict[str, int] = field(default_factory=dict)
     """Of the group: in bytes, or counts of events."""
+    groups: set[str] = field(default_factory=set)
+    """Whose statistics were read."""
     memory: MemInfo = field(default_factory=MemInfo)
     columns: tuple[str, ...] = ()
     columns_line: int = 0
@@ -168,6 +179,8 @@ class Log:
     """Sentences about other ends of processes, which are not for want of memory."""
     parts: list[str] = field(default_factory=list)
     """What stands in it of reports that have neither a beginning nor a kill."""
+    has_trace: bool = False
+    """Whether a call trace of a kill stands in it."""
     refused: list[str] = field(default_factory=list)
     stalled: list[str] = field(default_factory=list)
     """Allocations that failed, which kills nobody."""
@@ -212,6 +225,7 @@ def read(lines: Iterable[str]) -> Log:
         if report.reaped is not None:
             log.reaped.append(report.reaped)
     log.parts = _parts(log.reports, [*begin, *end])
+    log.parts += ["a call trace of a kill"] if log.has_trace else []
     log.reports = [report for report in log.reports if report.is_report and not report.is_copy]
     for report in log.reports:
         if report.is_mixed:
@@ -239,9 +253,9 @@ def _parts(reports: list[Report], lines: list[str]) -> list[str]:
     return parts
 
 
-def _marks_in(text: str) -> list[str]:
+def _marks_in(text: str) -> tuple[str, ...]:
     """By which a line of a text may open a report, or say something without one."""
-    return [mark for mark in _MARKS if mark in text] if near.has_word(text) else []
+    return tuple(mark for mark in _MARKS if mark in text) if near.has_word(text) else ()
 
 
 def _is_marked(line: str, marks: Sequence[str]) -> bool:
@@ -318,7 +332,7 @@ class _Sources:
         self._unmarked = 0
         """Lines behind the last one with a mark."""
 
-    def feed(self, line: str, marks: Sequence[str]) -> None:
+    def feed(self, line: str, marks: tuple[str, ...]) -> None:
         """Read a line, of some that have these marks."""
         self.log.lines += 1
         is_marked = _is_marked(line, marks)
@@ -331,11 +345,13 @@ class _Sources:
         rows, self._rows = self._rows, []
         line = sentences.without_commas(line) if "," in line else line
         prefix = forms.prefix_of(line)
-        if lost.is_hidden(line):
+        if not any(mark in marks for mark in lost.MARKS):
+            pass
+        elif lost.is_hidden(line):
             self.log.hidden += 1
         elif (sentence := lost.read(line)) is not None and len(self.log.lost) < 100:
             self.log.lost.append(sentence)
-        self._reader(prefix).feed(line, prefix, () if is_open else rows)
+        self._reader(prefix).feed(line, prefix, () if is_open else rows, marks)
 
     def _keep(self, line: str) -> None:
         """Keep rows of a table whose head is cut off until the kill that follows them."""
@@ -391,7 +407,9 @@ class _ReportReader:
         """Whether it is in a report that does not say yet how it ended."""
         return self._open is not None and not self._open.is_decided
 
-    def feed(self, line: str, prefix: forms.Prefix, rows: Sequence[str]) -> None:
+    def feed(
+        self, line: str, prefix: forms.Prefix, rows: Sequence[str], marks: tuple[str, ...]
+    ) -> None:
         """Read a line; `rows` are those of a table without a head just before it."""
         before, self._before = self._before, prefix
         self._rows_before = rows
@@ -400,14 +418,19 @@ class _ReportReader:
         if self._open is not None and _is_long_after(self._open.stamp, prefix.boot):
             self._open = None
         is_apart = self._open is not None and _is_apart(self._open, prefix)
-        for at, sentence in sentences.within(line):
+        for at, sentence in sentences.within(line, marks):
             if (value := sentence.read(line, at)) is not None:
                 self._open = None if is_apart else self._open
                 self._is_in_statistics, self._row = False, ""
                 getattr(self, f"on_{sentence.kind}")(value, line)
                 return
-        if not self._killers.read(line, self.log.lines) and not is_apart:
-            self._rest(line)
+        if not self._killers.read(line, self.log.lines, marks):
+            if not is_apart:
+                self._rest(line)
+        elif len(self.log.user_space) >= _REPORTS_MAX:
+            older = self.log.user_space[: _REPORTS_MAX // 2]
+            self.log.earlier += sum(not one.failure for one in older)
+            del self.log.user_space[: len(older)]
 
     def _rest(self, line: str) -> None:
         """Lines that only a report's place makes the kernel's: memory, tasks, statistics."""
@@ -433,7 +456,11 @@ class _ReportReader:
         """The lines behind the first one: whose memory, and how the request came there."""
         if "+0x" in line and " mems_allowed=" not in line:  # a cpuset has any name
             report.is_by_hand |= _BY_HAND in line
-            report.is_charge |= "? " not in line and any(name in line for name in _CHARGES)
+            if "? " not in line:  # which may be of another call
+                report.is_charge |= any(name in line for name in _CHARGES)
+                report.is_traced |= any(name in line for name in _OF_KILL)
+                is_of_pages = any(name in line for name in _ALLOCATIONS)
+                report.is_allocation |= report.is_traced and is_of_pages
             if report.gfp_mask is None and _OF_FAULT in line:
                 report.gfp_mask = 0  # the first line, which has it, is missing
         elif " Comm: " in line and report.requester is not None:
@@ -447,6 +474,7 @@ class _ReportReader:
         if self._trace is None or self.log.lines - self._trace.line > _TRACE_LINES:
             self._trace = Report(self.log.lines)
         self._context(self._trace, line)
+        self.log.has_trace |= self._trace.is_traced
         if self._trace.is_by_hand or self._trace.is_charge or self._trace.gfp_mask == 0:
             self._is_other = False
 
@@ -458,6 +486,9 @@ class _ReportReader:
             return False
         width = len(report.columns) - 1 if report.columns else None
         row = sentences.row(whole, width)
+        if part and row is not None and row.name[:1].isdigit():  # it was broken within a number
+            whole = part + line.strip(" >|")
+            row = sentences.row(whole, width)
         if row is None:
             return False
         if part and width is not None and report.rows and report.rows[-1].pid == row.pid:
@@ -486,6 +517,7 @@ class _ReportReader:
         if self._trace is not None and self.log.lines - self._trace.line <= _TRACE_LINES:
             report.is_by_hand |= self._trace.is_by_hand
             report.is_charge, report.gfp_mask = self._trace.is_charge, self._trace.gfp_mask
+            report.is_allocation = self._trace.is_allocation
         self._trace = None
         report.stamp_by(self._before)
         self._is_by_hand = self._is_other = False
@@ -550,6 +582,7 @@ class _ReportReader:
         if report.counters and report.group not in (None, value.group):
             report = self._split(report, line)
         report.group, report.task_group = value.group, value.task_group
+        report.is_below = False
         report.is_task = value.task_group is not None
 
     def on_counter(self, value: Counter, line: str) -> None:
@@ -569,7 +602,12 @@ class _ReportReader:
         is_read = report.statistics and value.group and report.group
         if is_read and not _is_below(value.group, report.group or ""):
             report = self._split(report, line)
-        report.group = report.group or value.group or None
+        elif value.numbers and value.group in report.groups:
+            return  # a copy
+        report.groups.add(value.group)
+        if report.group is None:
+            report.group = value.group or None
+            report.is_below = bool(value.numbers) and not report.counters  # which stand before
         report.words = report.words or "group"  # it is printed for no other cause
         self._is_in_statistics = True
         self._is_whole = line.rstrip().endswith(("KB", ":"))
@@ -590,6 +628,7 @@ class _ReportReader:
         report.cpuset = value.cpuset or report.cpuset
         report.mems_allowed = value.mems_allowed or report.mems_allowed
         report.group = value.group or report.group
+        report.is_below &= value.group is None
         report.task_group = value.task_group or report.task_group
         if value.pid is not None:
             report.chosen = Process(value.pid, value.name or "")

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 CONSTRAINTS = (
@@ -27,6 +28,7 @@ _NODEMASK = re.compile(r"nodemask=([\d,-]{1,200}), ")
 _PID = re.compile(r"(\d{1,10})(?!\d|,\d)")
 _NO_PID = re.compile(r"()\d{1,10}(?:,\d{1,10}){1,6}(?!\d)")  # commas that are not of thousands
 _CUT = re.compile(r"[.\u2026]{0,3}$")  # behind a number: the kernel always prints more behind a PID
+_COMMA = re.compile(r",\d{3}")
 _THOUSANDS = re.compile(r"(?<![\w,.=/-])(?<!\d:)-?\d{1,3}(?:,\d{3}){1,6}(?![\d,]|\.\d)")
 _PID_OF_SUM = re.compile(r"(?<=,pid=)\d{1,3}(?:,\d{3}){1,3}(?=,uid=)")
 _SCORE = re.compile(r"score (-?\d{1,10})")
@@ -179,8 +181,8 @@ def chosen(text: str, at: int) -> Chosen | None:
     head, pid, tail = body.rpartition(",pid=")
     number = _PID.match(tail.lstrip()) if pid else None
     name = None
-    if number is None:
-        head = body
+    if number is None:  # of the name only a part may be there
+        head = body.rpartition(",task=")[0] or body
     begin = max(0, len(head) - COMM_MAX - len(",task="))
     if (split := head.find(",task=", begin)) >= 0:
         head, name = head[:split], head[split + len(",task=") :]
@@ -351,7 +353,9 @@ def counter(text: str, at: int) -> Counter | None:
 def statistics(text: str, at: int) -> Statistics:
     rest = text[at + len("emory cgroup stats for ") :]
     numbers = statistics_of(rest)
-    group = rest.partition(": cache:")[0] if numbers else rest.rstrip()
+    group, is_whole, _ = rest.partition(": cache:")
+    group = group if is_whole or not numbers else ""
+    group = group.rstrip()
     is_cut = not numbers and not group.endswith(":")
     return Statistics("" if is_cut else group.removesuffix(":"), numbers)
 
@@ -498,11 +502,19 @@ TABLE = (
 def without_commas(line: str) -> str:
     """Return a line with numbers whose thousands have commas, as a person writes them, without
     these. Lists of nodes and stamps have commas of their own."""
+    if not _COMMA.search(line):
+        return line
     line = _PID_OF_SUM.sub(lambda match: match[0].replace(",", ""), line)
     return _THOUSANDS.sub(lambda match: match[0].replace(",", ""), line)
 
 
-def within(line: str) -> list[tuple[int, Sentence]]:
-    """Return the sentences whose markers stand in a line, the leftmost first."""
-    places = [(line.find(sentence.marker), sentence) for sentence in TABLE]
+@lru_cache(maxsize=64)
+def _of(marks: tuple[str, ...]) -> tuple[Sentence, ...]:
+    return tuple(sentence for sentence in TABLE if sentence.marker in marks)
+
+
+def within(line: str, marks: tuple[str, ...]) -> list[tuple[int, Sentence]]:
+    """Return the sentences whose markers, which are of these, stand in a line, the leftmost
+    first."""
+    places = [(line.find(sentence.marker), sentence) for sentence in _of(marks)]
     return sorted((place for place in places if place[0] >= 0), key=lambda place: place[0])

@@ -73,10 +73,12 @@ def read(path: Path | None) -> reports.Log:
         _refuse_no_text(path, content)
         packing = next((one for one in _PACKED if content.startswith(one.begin)), None)
     if packing is None:
-        log = reports.read(forms.lines_of(content))
+        lines = forms.lines_of(content)
+        del content  # of 64 MiB, while the lines of it are read
+        log = reports.read(lines)
         if is_cut:
             log.unread = f"only the last {units.format_size(_BYTES_MAX)} of the file were read"
-        return _of_kernel(path, content, log)
+        return log if _says(log) else _of_kernel(path, _content(path)[0], log)
     text, rest = _unpacked(path, content, packing)
     log = reports.read(forms.lines_of(text))
     log.unread = rest.format("1 line was" if log.lines == 1 else f"{log.lines:,} lines were")
@@ -101,11 +103,17 @@ def _content(path: Path) -> tuple[bytes, bool]:
         raise CannotLook(f"{path}: no regular file that may be read") from None
 
 
-def _of_kernel(path: Path, text: bytes, log: reports.Log) -> reports.Log:
-    """A log without a kill says something only if it is the kernel's. Raises `BadRequest`."""
+def _says(log: reports.Log) -> bool:
+    """Whether a log has what only the kernel or an OOM daemon prints, or is empty."""
     says = log.reports or log.user_space or log.hints or log.reaped or log.refused or log.lost
     says = says or log.failures or log.parts or log.ends
-    if says or log.requests or log.no_range is not None or log.hidden or not log.lines:
+    is_other = log.requests or log.hidden or log.no_range is not None or not log.lines
+    return bool(says or is_other)
+
+
+def _of_kernel(path: Path, text: bytes, log: reports.Log) -> reports.Log:
+    """A log without a kill says something only if it is the kernel's. Raises `BadRequest`."""
+    if _says(log):
         return log
     text = forms.narrow(text).strip(b"\0")  # as a crash or a rotation leaves at a file's ends
     is_text = b"\0" not in text[:_BEGIN_BYTES] or records.is_export(text)
