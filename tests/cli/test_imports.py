@@ -122,8 +122,8 @@ def test_what_prints_no_json_imports_no_types_of_it(arguments: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "completed", "most"),
     [
-        ("--help", None, 28),
-        ("kernels --help", None, 28),
+        ("--help", None, 29),
+        ("kernels --help", None, 29),
         ("", "memlab sw", 40),
         ("list", None, 42),
         ("", "memlab sweep mm", 60),

@@ -37,6 +37,7 @@ def run(at: int) -> int:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, NUMBERS)
         return trace
 
+    sys._getframe().f_trace_opcodes = True  # which Python 3.12 reads as tracing begins
     sys.settrace(trace)
     try:
         cli.main()
