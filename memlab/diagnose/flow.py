@@ -553,16 +553,21 @@ def _calls(look: Look) -> Iterator[Finding]:
     severity = severity_of(made, 10, 100) if locked else severity_of(made, 100, 1000)
     if severity is not None:
         row = _THREADS_MADE_WHILE_LOCKED if locked else _MAKES_THREADS
+        faults = look.rate("minor_faults")
+        is_there = not locked and faults is not None and faults < made / 2
         yield row.found(
             severity,
             f"it makes {per_second(made, 'threads')}"
             + (" with locked memory: each waits for its stack to be filled" if locked else
-               ": each is a stack to map and to fault in"),
+               f", with {per_second(faults or 0, 'page faults')}: most use a stack that is there"
+               if is_there else ": each is a stack to map and to fault in"),
             made,
             facts(
                 threads_of(look, "threads_created"),
                 growth.rate_fact(look, "populated", "pages filled"),
             ),
+            setting="keep the threads (a pool)" if is_there else None,
+            policies={} if is_there else None,
         )  # fmt: skip
 
 

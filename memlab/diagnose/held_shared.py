@@ -132,12 +132,19 @@ def _several(use: SharedUse) -> str:
 
 def not_resident_bytes(look: Look) -> int:
     """Of nameless objects that it maps, what others touched, a process that has ended, or itself
-    before MADV_DONTNEED: there as long as one maps them."""
+    before MADV_DONTNEED or in a private mapping: there as long as one maps them."""
     return sum(
         max(0, (use.allocated_bytes or 0) - use.resident_bytes)
         for use in look.shared
         if use.kind in (shared.ANONYMOUS, shared.MEMFD, shared.DELETED)
     )
+
+
+def has_copies(look: Look) -> bool:
+    """Pages of such objects that it wrote in private mappings: the kernel fills the object's page,
+    then copies it."""
+    copies = look.of_files.copies if look.of_files else ()
+    return any(shared.kind_of(file.path) for file in copies)
 
 
 def _facts(use: SharedUse | None) -> tuple[Fact, ...]:

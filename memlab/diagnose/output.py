@@ -317,7 +317,7 @@ def _members(diagnosis: Diagnosis) -> Iterator[str]:
     # Those that have ended, or may not be read, are no members.
     count = count if len(members) >= family.MEMBERS_MAX else len(members)
     if more := max(0, count - _MEMBERS_SHOWN):
-        yield f"  and {units.counted(more, 'process')} that hold{'s' if more == 1 else ''} less"
+        yield f"  and {units.counted(more, 'process')} that hold{'s' if more == 1 else ''} no more"
     yield ""
 
 

@@ -95,6 +95,8 @@ def of(look: Look) -> Account:
             lines.append(Line(use.kind, use.resident_bytes, part_of="shared"))
     if others := held_shared.not_resident_bytes(look):
         note = "not touched by it, or dropped (MADV_DONTNEED frees none of it)"
+        if held_shared.has_copies(look):
+            note += ", or written in a private mapping: there beside its copy"
         name = "shared memory that it maps, not resident"
         lines.append(Line(name, others, part_of="none", note=note))
     beyond = memory.virtual_bytes - int(total := _total(look))

@@ -1,8 +1,15 @@
-"""Programs to look at, compiled once."""
+"""Programs to look at, compiled once, and a machine without swap for each look."""
 
 import pytest
 
+from memlab.diagnose import group_limits
+
 from .live import Compiled, compiled
+
+
+@pytest.fixture(autouse=True)
+def without_swap(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(group_limits, "_swaps", lambda: False)
 
 
 @pytest.fixture(scope="session")

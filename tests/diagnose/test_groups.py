@@ -530,6 +530,16 @@ def test_what_processes_share_that_was_not_read_is_named_if_it_can_be_much(
     assert not [*held.unread_shared(replace(seen, members=(large,)))]
 
 
+def test_processes_that_are_not_shown_can_hold_as_much() -> None:
+    """As equal workers of which one fewer is shown than there are."""
+    count = output._MEMBERS_SHOWN + 1
+    members = tuple(Member(pid, "a", 5 * MiB, 0, 0, 0, 0) for pid in range(count))
+    cost = diagnosis._cost(0.0, 1.0, 0.0, 0.0)
+    workers = _of_group(charge=looks.charge(), members=members, processes=count)
+    seen = Diagnosis(looks.look(), workers, (), (), (), cost)
+    assert "  and 1 process that holds no more" in output._members(seen)
+
+
 def test_a_socket_that_two_processes_hold_counts_once(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

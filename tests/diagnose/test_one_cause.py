@@ -101,6 +101,17 @@ def test_whose_the_growth_of_a_group_is_was_read_or_is_not_said(
     assert [whose in one.title for one in found] == [True]
 
 
+@pytest.mark.parametrize(("faults", "is_there"), [(12.0, True), (749.0, True), (750.0, False)])
+def test_threads_without_page_faults_map_no_stack(faults: float, *, is_there: bool) -> None:
+    """The C library uses the stacks of ended threads again: smaller ones would change nothing."""
+    seen = look(per_s=rates(threads_created=1500.0, minor_faults=faults))
+    (found,) = [one for one in flow.findings(seen) if one.name == "makes-threads"]
+    assert ("most use a stack that is there" in found.title) == is_there
+    assert ("a stack to map and to fault in" in found.title) != is_there
+    assert ("smaller stacks" in found.setting) != is_there
+    assert bool(found.policies) != is_there
+
+
 def test_a_setting_of_malloc_is_advised_where_malloc_holds_the_memory() -> None:
     calls = rates(minor_faults=30_000.0, madvise_dontneed=300.0, munmap=0.0, brk=0.0)
     held_by = memory(resident_bytes=64 * MiB, anonymous_bytes=60 * MiB)

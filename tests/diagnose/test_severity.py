@@ -15,6 +15,7 @@ from memlab.diagnose.finding import COSTLY, CRITICAL, NOTE, Severity
 from memlab.diagnose.look import Look
 from memlab.diagnose.refusals import Refusal
 from memlab.diagnose.waits import Waits
+from memlab.observe import proc
 
 from .looks import JEMALLOC, GiB, MiB, charge, group, look, memory, rates
 from .test_evidence import NAMES
@@ -39,11 +40,7 @@ from .test_when import (
     said,
 )
 
-
-@pytest.fixture(autouse=True)
-def without_swap(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(group_limits, "_swaps", lambda: False)
-
+_SWAPS = group_limits._swaps  # before conftest.py has made up what it reads
 
 # Memory that is held or paid for once, and counts that are far from their limits: much of it is
 # worth as many words as little.
@@ -260,6 +257,12 @@ def test_what_costs_from_an_amount_on(
 )  # fmt: skip
 def test_what_is_so_by_what_else_is_seen(name: str, severity: Severity, seen: Seen) -> None:
     assert severities(seen, name) == {severity}
+
+
+@pytest.mark.parametrize("free", [0, 4096])
+def test_a_machine_swaps_while_some_is_free(free: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(proc, "meminfo", lambda: {"SwapTotal": MiB, "SwapFree": free})
+    assert _SWAPS() == bool(free)
 
 
 def test_what_is_swapped_out_is_not_killed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,7 @@ import pytest
 from memlab.diagnose import group_limits, held, held_shared, pages, shared, stock, sysvipc
 from memlab.diagnose.pages import Pages
 from memlab.diagnose.shared import SharedUse
+from memlab.diagnose.static_data import FileMemory, PrivateOfFiles
 from memlab.observe import namespaces, process
 
 from .live import running
@@ -152,6 +153,16 @@ def test_shared_memory_that_it_maps_and_others_touched_is_a_line() -> None:
     uses = tuple(SharedUse(kind, 1, "", 3 * MiB, 20 * MiB) for kind in held_shared.KINDS)
     (line,) = [one for one in stock.of(look(shared=uses)).lines if "not resident" in one.name]
     assert (line.value, line.part_of) == (3 * 17 * MiB, "none")
+
+
+@pytest.mark.parametrize(("path", "is_so"), [("/memfd:ram (deleted)", True), ("/srv/ram", False)])
+def test_what_is_written_in_a_private_mapping_was_touched(path: str, *, is_so: bool) -> None:
+    """As a guest's memory, a memfd that is mapped with MAP_PRIVATE: each page is there twice."""
+    copies = PrivateOfFiles(copies=(FileMemory(path, 20 * MiB),))
+    use = SharedUse(shared.MEMFD, 1, "/memfd:ram (deleted)", 0, 20 * MiB)
+    seen = stock.of(look(shared=(use,), of_files=copies))
+    (line,) = [one for one in seen.lines if "not resident" in one.name]
+    assert ("there beside its copy" in line.note) == is_so
 
 
 def test_what_is_mapped_three_times_is_there_once() -> None:
