@@ -9,6 +9,7 @@ mm/mremap.c, mm/mmap.c, mm/mprotect.c, arch/x86/mm/pkeys.c, net/socket.c of Linu
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
 import struct
@@ -24,6 +25,7 @@ from memlab.diagnose.call_facts import (
     PAGE,
     RTPRIO,
     Cause,
+    EarlierFacts,
     Facts,
     Reader,
     shown,
@@ -258,6 +260,22 @@ def _semaphore_value(facts: Facts, call: str, arguments: Sequence[int]) -> Cause
     )  # fmt: skip
 
 
+_OF_SYSTEM_V = {"shm": "shared memory segment", "sem": "set of semaphores", "msg": "message queue"}
+
+
+def _identifier(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
+    """EINVAL of what takes an identifier of System V (ipc_obtain_object_check() of ipc/util.c)."""
+    number = ctypes.c_int(arguments[0]).value
+    rows = None if isinstance(facts, EarlierFacts) else sysvipc.rows(facts.pid, call[:3])
+    if rows is None or any(words[1:2] == [str(number)] for words in rows):
+        return None
+    return Cause(
+        f"no {_OF_SYSTEM_V[call[:3]]} of its IPC namespace has the identifier {number} now",
+        "sysvipc(7)", "who removes it (IPC_RMID, ipcrm); the IPC namespace of who made it",
+        harmless=True,
+    )  # fmt: skip
+
+
 def _message_size(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
     """EMSGSIZE of mq_send says nothing else."""
     number = arguments[0] & 0xFFFF_FFFF
@@ -455,6 +473,7 @@ READERS: tuple[tuple[str, str, Reader], ...] = (
     ("sched_setattr", "EBUSY", _deadline),
     ("semop semtimedop", "E2BIG", _operations),
     ("semop semtimedop", "ERANGE", _semaphore_value),
+    ("shmat shmctl semop semtimedop semctl msgsnd msgrcv msgctl", "EINVAL", _identifier),
     ("mq_timedsend", "EMSGSIZE", _message_size),
     ("io_uring_setup", "EINVAL", _ring_entries),
     ("io_uring_register", "EFAULT", _ring_buffers),

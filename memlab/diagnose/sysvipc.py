@@ -11,4 +11,4 @@ def rows(pid: int, kind: str) -> list[list[str]] | None:
     """The words of each line of `shm`, `msg` or `sem`; None if they may not be read."""
     table = ROOT / f"proc/sysvipc/{kind}"
     listed = files.known(namespaces.inside, pid, "ipc", lambda: files.rows(table))
-    return None if listed is None else listed[1:]
+    return listed[1:] if listed else None

@@ -663,7 +663,28 @@ def test_a_set_or_a_message_of_system_v_that_is_too_large() -> None:
     message = ctypes.create_string_buffer(b"\1", 16)  # its text is not read
     _, said = only(lambda: LIBC.msgsnd(0, message, ctypes.c_size_t(most + 1), 0))
     assert said.line == "kernel.msgmax"
-    assert of("semget", "EINVAL", 0, 1, 0o600) == of("msgsnd", "EINVAL", 0, 0, 1, 0) == ""
+    assert of("semget", "EINVAL", 0, 1, 0o600) == ""
+
+
+@pytest.mark.needs("recording", "queues of System V")
+def test_an_identifier_of_system_v_that_nothing_has() -> None:
+    """A name or a page that does not fit comes with an identifier that is there."""
+    number = LIBC.shmget(0, 4096, 0o600)
+    LIBC.shmctl(number, 0, None)  # IPC_RMID
+    _, said = only(lambda: LIBC.shmat(number, None, 0))
+    words = "no shared memory segment of its IPC namespace has the identifier"
+    assert f"{words} {number} now" in said.title
+    assert said.severity is NOTE
+    assert "no set of semaphores of its IPC namespace has" in of("semop", "EINVAL", 1 << 30, 0, 1)
+    assert "the identifier -1 now" in of("msgrcv", "EINVAL", 2**64 - 1, 0, 1, 0, 0)
+    number = LIBC.msgget(0, 0o600)
+    try:
+        assert of("msgrcv", "EINVAL", number, 0, 2**64 - 1, 0, 0) == ""
+        assert of("msgsnd", "EINVAL", number, 0, 1, 0) == ""
+    finally:
+        LIBC.msgctl(number, 0, None)
+    earlier = EarlierFacts(PID, {})
+    assert of("msgrcv", "EINVAL", number, 0, 1, 0, 0, facts=earlier) == ""
 
 
 @pytest.mark.parametrize(
