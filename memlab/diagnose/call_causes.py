@@ -48,7 +48,7 @@ from memlab.diagnose.call_table import LOCK
 from memlab.diagnose.epoll_paths import READERS as EPOLL
 from memlab.diagnose.finding import size
 from memlab.diagnose.kernel_numbers import descriptors, sysctl
-from memlab.diagnose.refusals import Refusal, is_if_explained, is_want
+from memlab.diagnose.refusals import Refusal, is_if_explained, is_want, tracer_of
 from memlab.observe import files, namespaces, proc, process
 from memlab.observe.proc import ROOT
 from memlab.text import units
@@ -616,12 +616,17 @@ def _with_filter(task: int) -> str:
 
 
 def of_filter(refusal: Refusal, called_with: Called, filters: Mapping[int, str]) -> Refusal | None:
-    """None unless it fails before it begins, and each thread that it does so in has a filter."""
+    """None unless it fails before it begins, and each thread that it does so in has a filter, or
+    one of them a tracer, who may refuse it then too (PTRACE_SYSEMU)."""
     tasks = called_with.unbegun
+    harmless = not is_want(refusal.call, refusal.errno)
+    for task in tasks:
+        if tracer := tracer_of(files.known(partial(proc.status, task)) or {}):
+            words = f"{tracer}, which traces it, or a filter (seccomp) refuses it before it begins"
+            return _because(refusal, Cause(words, "ptrace", "what its tracer does", harmless))
     if not tasks or not {*tasks} <= filters.keys():
         return None
     names = units.enumerated(filters[task] for task in tasks)
-    harmless = not is_want(refusal.call, refusal.errno)
     words = _FILTERED.words.format(names and f" of {names}")
     return _because(refusal, replace(_FILTERED, words=words, harmless=harmless))
 

@@ -1011,8 +1011,9 @@ def test_a_call_that_begins_is_not_filtered() -> None:
     assert not Called(by_task={7: [1, 0]}).unbegun  # it began before the record did
 
 
-def test_it_is_said_whose_a_filter_is() -> None:
-    """Of one that each thread has, nothing."""
+def test_it_is_said_whose_a_filter_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of one that each thread has, nothing; with a tracer it may be either."""
+    monkeypatch.setattr(call_causes, "tracer_of", lambda _: "")
     filters = {7: "thread 7 (db)", 8: "thread 8 (io)"}
     for tasks, whose in (((7,), "thread 7 (db)"), ((7, 8), "thread 7 (db) and thread 8 (io)")):
         called = Called(by_task={task: [5, 0] for task in tasks})
@@ -1024,6 +1025,12 @@ def test_it_is_said_whose_a_filter_is() -> None:
     for tasks in ((), (7, 6)):  # 6 has none
         called = Called(by_task={task: [5, 0] for task in tasks})
         assert not call_causes.of_filter(Refusal("mbind", "EPERM", 3.0), called, filters)
+    monkeypatch.setattr(call_causes, "tracer_of", lambda _: "gdb (9)")
+    one = call_causes.of_filter(Refusal("mbind", "EPERM", 3.0), Called(by_task={7: [5, 0]}), {})
+    assert one
+    assert one.cause == (
+        "gdb (9), which traces it, or a filter (seccomp) refuses it before it begins"
+    )
 
 
 @pytest.mark.parametrize(
