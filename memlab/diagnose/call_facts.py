@@ -140,7 +140,7 @@ class Facts:
         return (*place, "is now") if place else None
 
     def meaning(self, name: str, value: int) -> str:
-        """` (/var/log/x)`: what an argument of this name is now, of a descriptor or a path."""
+        """` (/var/log/x)`: what a descriptor of this name is now; ` (now /var/log/x)` of a path."""
         text = ""
         if name in _DESCRIPTORS:
             text = self.link(value)
@@ -153,7 +153,8 @@ class Facts:
                     else "closed by now"
                 )
         elif name in _PATHS:
-            text = self._path(value)
+            path = self._path(value)
+            text = f"now {path}" if path else ""  # a program may write each path there
         return f" ({shown(text)})" if text else ""
 
     def _path(self, at: int) -> str:

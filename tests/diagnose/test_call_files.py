@@ -434,7 +434,7 @@ def test_of_a_call_that_is_not_explained_its_files_are_named(tmp_path: Path) -> 
         now = Facts(PID, {})
         assert now.meaning("dfd", fd) == f" ({str(tmp_path)[:80]})"
         assert "\x1b" not in now.meaning("pathname", at)
-        assert now.meaning("pathname", at).startswith(f" ({str(tmp_path)[:60]}")
+        assert now.meaning("pathname", at).startswith(f" (now {str(tmp_path)[:60]}")
         assert now.meaning("count", fd) == now.meaning("dfd", 2**32 - 100) == ""
         for name, value in (("dfd", fd), ("fd", 2**31 - 1)):
             assert EarlierFacts(PID, {}).meaning(name, value) == ""
