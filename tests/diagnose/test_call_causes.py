@@ -1210,3 +1210,27 @@ def test_errors_of_reading_are_no_cause() -> None:
     called = {("write", "ENOSPC"): Called([(3, 0, 1, 0, 0, 0)], 1)}
     (one,) = call_causes.explained(1 << 30, {}, [Refusal("write", "ENOSPC", 3.0)], called)
     assert one.cause == ""
+
+
+def test_a_path_of_a_thread_with_a_folder_of_its_own_is_not_read(tmp_path: Path) -> None:
+    begun, done = threading.Event(), threading.Event()
+    task: list[int] = []
+
+    def enter(is_own: bool) -> None:
+        if is_own:
+            assert LIBC.unshare(0x200) == 0  # CLONE_FS
+            assert LIBC.chdir(os.fsencode(tmp_path)) == 0
+        task[:] = [threading.get_native_id()]
+        begun.set()
+        done.wait()
+
+    for is_own in (False, True):
+        begun.clear()
+        done.clear()
+        thread = threading.Thread(target=enter, args=(is_own,))
+        thread.start()
+        begun.wait()
+        assert call_causes._has_its_folders(PID, task) != is_own
+        done.set()
+        thread.join()
+    assert call_causes._has_its_folders(PID, task), "it has ended"
