@@ -23,8 +23,10 @@ TASKS_MAX, _PAIRS_MAX, _KEPT = 4, 40, 8
 
 _CURRENT = 0xFFFF_FF9C  # AT_FDCWD
 _OPENS = [call for call in ("open", "creat", "openat", "openat2") if call in system_calls.NUMBERS]
+_CLOSES = [call for call in ("close", "dup2", "dup3") if call in system_calls.NUMBERS]
 _FROM_FOLDER = {system_calls.NUMBERS.get(call) for call in ("openat", "openat2")}
-_Opened = tuple[int, tuple[int, int]]
+_Opened = tuple[int, tuple[int, int] | None]
+"""When, and by which path; None of a descriptor that was closed, or made another one's copy."""
 
 Pair = tuple[str, str]
 """A call and its errno."""
@@ -82,7 +84,7 @@ def read(
         if rings:
             slowest = min(min(by_task[ring.task].values()) for ring in rings)
             wait(min(_WAIT_S, max(_BRIEF_S, _CALLS / slowest)))
-        until: dict[int, int] = {}
+        until: dict[tuple[int, bool], int] = {}
         opened: dict[tuple[int, int], list[_Opened]] = defaultdict(list)
         for ring in rings:
             _pair(events, ring, by_task[ring.task], result, until, opened)
@@ -199,11 +201,11 @@ def _opened(events: CallEvents, task: int, pairs: Sequence[tuple[int, int]]) -> 
     )
     begin, end = (events.enter, calls), (events.exit, ends)
     if call_rings.HAVE_ARGUMENTS:
-        opens = " || ".join(f"id == {system_calls.NUMBERS[call]}" for call in _OPENS)
+        files = " || ".join(f"id == {system_calls.NUMBERS[call]}" for call in (*_OPENS, *_CLOSES))
         yield call_rings.record(task, [begin], page_count=_PAGES)
         yield call_rings.record(
             task,
-            [(events.exit, f"ret >= 0 && ({opens})")],
+            [(events.exit, f"ret >= 0 && ({files})")],
             with_arguments=True,
             page_count=_PAGES,
         )
@@ -217,15 +219,16 @@ def _pair(
     ring: Ring,
     pairs: Mapping[tuple[int, int], float],
     result: dict[Pair, Called],
-    until: dict[int, int],
+    until: dict[tuple[int, bool], int],
     opened: dict[tuple[int, int], list[_Opened]],
 ) -> None:
-    """`until`: of a thread whose begins filled their ring, when the last of them was."""
+    """`until`: of a thread whose begins (or else opens) filled their ring, when the last of them
+    was."""
     begun: dict[int, tuple[int, ...]] = {}
     brk = system_calls.NUMBERS.get("brk")
     tables, recorded = call_rings.Tables(), ring.stopped()
-    if recorded and events.is_enter(recorded[0].raw) and sum(ring.counts()) > len(recorded):
-        until.setdefault(ring.task, recorded[-1].at_ns)
+    if recorded and sum(ring.counts()) > len(recorded):
+        until.setdefault((ring.task, events.is_enter(recorded[0].raw)), recorded[-1].at_ns)
     for end in recorded:
         if events.is_enter(end.raw):
             call = events.call(end.raw)
@@ -241,7 +244,9 @@ def _pair(
         if code >= 0 and call != brk:
             folder, path = ((_CURRENT, 0), arguments)[bool(arguments)][:2]
             place = (folder, path) if call in _FROM_FOLDER else (_CURRENT, folder)
-            opened[ring.task, code].append((end.at_ns, place))
+            number = folder & 0xFFFF_FFFF if call == system_calls.NUMBERS["close"] else code
+            is_open = system_calls.name(call) in _OPENS
+            opened[ring.task, number].append((end.at_ns, place if is_open else None))
             continue
         if call == brk:
             if not arguments or not 0 < code < arguments[0]:
@@ -249,11 +254,13 @@ def _pair(
             code = next((known for number, known in pairs if number == call), code)
         called = result[named(call, code)]
         called.ends += 1
-        if end.at_ns <= until.get(ring.task, end.at_ns):
+        if end.at_ns <= until.get((ring.task, True), end.at_ns):
             called.by_task.setdefault(ring.task, [0, 0])[0] += 1
         if arguments:
             called.arguments = [*called.arguments, arguments][-_KEPT:]
             number = arguments[0] & 0xFFFF_FFFF
-            for at_ns, place in opened.get((ring.task, number), ()):
-                if at_ns < end.at_ns:
-                    called.opened[number] = place
+            called.opened.pop(number, None)
+            if end.at_ns <= until.get((ring.task, False), end.at_ns):
+                before = (one for at_ns, one in opened[ring.task, number] if at_ns < end.at_ns)
+                if last := next(reversed([*before]), None):
+                    called.opened[number] = last

@@ -13,7 +13,7 @@ import re
 import struct
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
@@ -47,8 +47,8 @@ from memlab.diagnose.call_facts import (
 from memlab.diagnose.call_table import LOCK
 from memlab.diagnose.epoll_paths import READERS as EPOLL
 from memlab.diagnose.finding import size
-from memlab.diagnose.kernel_numbers import descriptors, sysctl
-from memlab.diagnose.refusals import Refusal, is_if_explained, is_want
+from memlab.diagnose.kernel_numbers import descriptors, sysctl, target_of
+from memlab.diagnose.refusals import Refusal, is_if_explained, is_want, tracer_of
 from memlab.observe import files, namespaces, proc, process
 from memlab.observe.proc import ROOT
 from memlab.text import units
@@ -616,12 +616,17 @@ def _with_filter(task: int) -> str:
 
 
 def of_filter(refusal: Refusal, called_with: Called, filters: Mapping[int, str]) -> Refusal | None:
-    """None unless it fails before it begins, and each thread that it does so in has a filter."""
+    """None unless it fails before it begins, and each thread that it does so in has a filter, or
+    one of them a tracer, who may refuse it then too (PTRACE_SYSEMU)."""
     tasks = called_with.unbegun
+    harmless = not is_want(refusal.call, refusal.errno)
+    for task in tasks:
+        if tracer := tracer_of(files.known(partial(proc.status, task)) or {}):
+            words = f"{tracer}, which traces it, or a filter (seccomp) refuses it before it begins"
+            return _because(refusal, Cause(words, "ptrace", "what its tracer does", harmless))
     if not tasks or not {*tasks} <= filters.keys():
         return None
     names = units.enumerated(filters[task] for task in tasks)
-    harmless = not is_want(refusal.call, refusal.errno)
     words = _FILTERED.words.format(names and f" of {names}")
     return _because(refusal, replace(_FILTERED, words=words, harmless=harmless))
 
@@ -656,10 +661,22 @@ def explained(
             if is_want(*pair) or pair == _OF_MAPPED:
                 each.append(_described(read, refusal, called_with))
                 continue
+        elif not _has_its_folders(pid, called_with.by_task):
+            read = of_earlier
         read.opened = called_with.opened
         by_filter = of_filter(refusal, called_with, filters)
         each.append(by_filter or _explained(read, refusal, called_with))
     return tuple(one for one in each if one.cause or not is_if_explained(one))
+
+
+def _has_its_folders(pid: int, tasks: Iterable[int]) -> bool:
+    """Whether paths of these threads begin where those of the process do: one may have a root and a
+    working directory of its own (unshare(2) with CLONE_FS)."""
+    return all(
+        target_of(ROOT / f"proc/{task}/{name}") in (None, target_of(ROOT / f"proc/{pid}/{name}"))
+        for task in tasks
+        for name in ("cwd", "root")
+    )
 
 
 def unrecorded(

@@ -18,6 +18,7 @@ from memlab.text.printable import printable
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
 _WALKED_MAX_BYTES = 4 << 30
+_THREADS_MAX = 1000
 FSIZE, DATA, NOFILE, MEMLOCK, AS, NICE, RTPRIO = 1, 2, 7, 8, 9, 13, 14
 _LINES = ("cpu time", "file size", "data size", "stack size", "core file size", "resident set",
           "processes", "open files", "locked memory", "address space", "file locks",
@@ -111,6 +112,15 @@ class Facts:
             return memory.read(at, end - at) if end > at else b""
         return b""
 
+    @cached_property
+    def is_alike(self) -> bool:
+        """Whether all its threads have one user, its groups and its capabilities: each has its own
+        (credentials(7))."""
+        tasks = files.known(process.tasks, self.pid) or []
+        each = (files.known(proc.status, task) or {} for task in tasks[:_THREADS_MAX])
+        names = ("Uid", "Gid", "Groups", "CapEff")
+        return len(tasks) <= _THREADS_MAX and len({(*map(s.get, names),) for s in each}) < 2
+
     def is_thread(self, number: int) -> bool:
         return (ROOT / f"proc/{self.pid}/task/{number}").exists()
 
@@ -125,21 +135,26 @@ class Facts:
         if number in self.opened:
             place = call_places.of_path(self.pid, self.opened[number], self.memory, self.mounts)
             if place:
-                return *place, "was last opened as"
+                return *place, "was last opened by a path that now reads"
         place = call_places.of_descriptor(self.pid, number, self.mounts)
         return (*place, "is now") if place else None
 
     def meaning(self, name: str, value: int) -> str:
-        """` (/var/log/x)`: what an argument of this name is now, of a descriptor or a path."""
+        """` (/var/log/x)`: what a descriptor of this name is now; ` (now /var/log/x)` of a path."""
         text = ""
         if name in _DESCRIPTORS:
             text = self.link(value)
             if not text and self._is_closed(value):
                 _, at = self.opened.get(value & 0xFFFF_FFFF, (0, 0))
                 path = self._path(at)
-                text = f"closed by now, last opened as {path}" if path else "closed by now"
+                text = (
+                    f"closed by now, last opened by what now reads {path}"
+                    if path
+                    else "closed by now"
+                )
         elif name in _PATHS:
-            text = self._path(value)
+            path = self._path(value)
+            text = f"now {path}" if path else ""  # a program may write each path there
         return f" ({shown(text)})" if text else ""
 
     def _path(self, at: int) -> str:

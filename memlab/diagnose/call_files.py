@@ -138,18 +138,27 @@ def _denied(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
     if flags is None or isinstance(facts, EarlierFacts):
         return None
     folders, file = call_places.on_the_way(facts.pid, call, arguments, facts.memory, facts.mounts)
-    if folders and file and flags & os.O_CREAT:
-        cause = _in_sticky(facts, folders[-1], file)
-        if cause is not None:
-            return cause
-    if int(facts.status.get("CapEff", "0"), 16) & _OVERRIDES:
+    overrides = bool(int(facts.status.get("CapEff", "0"), 16) & _OVERRIDES)
+    if not folders or not facts.is_alike:
         return None
+    if flags & os.O_PATH:  # with which the kernel reads no other of these flags
+        flags = os.O_PATH
     wants = 0 if flags & os.O_PATH else (4, 2, 6, 6)[flags & 3]
-    steps = [(place, 1) for place in folders]
+    steps = [(place, 1) for place in folders if not overrides]
+    cause = _by_mode(facts, steps)
+    if cause is None and file and flags & os.O_CREAT:
+        cause = _in_sticky(facts, folders[-1], file)
+    if cause is not None or overrides:
+        return cause
     if file is not None:
         steps.append((file, wants | (2 if flags & os.O_TRUNC else 0)))
-    elif folders and flags & os.O_CREAT:
+    elif flags & os.O_CREAT:
         steps.append((folders[-1], 2))
+    return _by_mode(facts, steps)
+
+
+def _by_mode(facts: Facts, steps: Sequence[tuple[Passed, int]]) -> Cause | None:
+    """The first of these that its mode does not allow."""
     for (path, about, has_list), bits in steps:
         if has_list or stat.S_ISLNK(about.st_mode):
             return None
@@ -207,8 +216,8 @@ def _busy_text(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | Non
     path = shown(file[0]) if file else "the file"
     if call.startswith("exec"):
         return Cause(
-            f"{path} is open for writing in a process, as in a child that was forked while it was "
-            "written; in which was not read",
+            f"{path}, or its interpreter, is open for writing in a process, as in a child that was "
+            "forked while it was written; in which was not read",
             f"a writer of {path}", "close it first; try again", harmless=True,
         )  # fmt: skip
     by = _executing(facts, file) if file else ""

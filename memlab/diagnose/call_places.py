@@ -179,12 +179,12 @@ def on_the_way(
     folder of a path that is not read."""
     folders: list[Passed] = []
     places = _EXECUTED_BY_PATH.get(call) or _BY_PATH[call]
-    with suppress(OSError):
+    with (
+        suppress(OSError),
+        _by_path(pid, arguments, places, memory, known, folders) as (folder, name, _),
+    ):
         try:
-            with (
-                _by_path(pid, arguments, places, memory, known, folders) as (folder, name, _),
-                _named(folder, name, known) as (fd, _),
-            ):
+            with _named(folder, name, known) as (fd, _):
                 return folders, _passed(fd)
         except FileNotFoundError:
             return folders, None
@@ -280,6 +280,7 @@ def _by_path(
 def _named(folder: int, name: str, known: Mounts) -> Iterator[tuple[int, proc.Mount]]:
     """An own descriptor of what a folder has by this name, a link too, and its mount."""
     how = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+    _check_below(name, _local(ROOT / f"proc/self/fdinfo/{folder}", known), known)
     fd = os.open(name or ".", how, dir_fd=folder)
     try:
         yield fd, _local(ROOT / f"proc/self/fdinfo/{fd}", known)
@@ -326,9 +327,41 @@ def _local(fdinfo: Path, known: Mounts) -> proc.Mount:
     """The mount of a descriptor. Raises `OSError` if it may wait for a server, or is not known."""
     number = mount_number(fdinfo)
     mount = known.get(number) if number is not None else None
-    if mount is None or mount.filesystem.startswith(("fuse", *REMOTE)):
-        raise OSError(errno.EREMOTE, os.strerror(errno.EREMOTE), str(fdinfo))
+    if mount is None or _is_remote(mount):
+        raise _remote(str(fdinfo))
     return mount
+
+
+def _is_remote(mount: proc.Mount) -> bool:
+    return mount.filesystem.startswith(("fuse", *REMOTE))
+
+
+def _remote(path: str) -> OSError:
+    return OSError(errno.EREMOTE, os.strerror(errno.EREMOTE), path)
+
+
+def _check_below(name: str, mount: proc.Mount, known: Mounts) -> None:
+    """Raises `OSError` if this name in a folder of a mount may be where a remote one lies: to open
+    that waits for its server (d_weak_revalidate of NFS and 9p), or has it mounted (autofs)."""
+    for one in known.values():
+        is_here = one.parent_id == mount.mount_id and one.mount_point.rpartition("/")[2] == name
+        if is_here and _is_remote(one):
+            raise _remote(one.mount_point)
+
+
+def _check_begin(pid: int, begin: str, known: Mounts) -> None:
+    """The same of the descriptor, or the root or working directory, from which a path begins."""
+    if begin.startswith("fd/"):
+        _local(ROOT / f"proc/{pid}/fdinfo/{begin[3:]}", known)
+        return
+    root, path = (target_of(ROOT / f"proc/{pid}/{one}") or "" for one in ("root", begin))
+    here = [
+        one for one in known.values()
+        if f"{path}/".startswith(f"{root.rstrip('/')}{one.mount_point.rstrip('/')}/")
+    ]  # fmt: skip
+    most = max((len(one.mount_point) for one in here), default=0)
+    if any(_is_remote(one) for one in here if len(one.mount_point) == most):
+        raise _remote(path)
 
 
 @contextmanager
@@ -341,10 +374,12 @@ def _folder(
     if ".." in folders or len(folders) > _FOLDERS_MAX:
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), "/".join(parts))
     how = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
+    _check_begin(pid, begin, known)
     fd = os.open(ROOT / f"proc/{pid}/{begin}", how)
     try:
         for part in folders:
             mount = _local(ROOT / f"proc/self/fdinfo/{fd}", known)
+            _check_below(part, mount, known)
             if passed is not None:
                 passed.append(_passed(fd))
             # The links of sysfs are the kernel's. Of a path that is judged, no link is followed.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from array import array
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -27,6 +27,7 @@ from memlab.diagnose import (
     limits,
     look,
     message_queues,
+    pages,
     shared,
     sockets,
     tree,
@@ -121,6 +122,8 @@ class GroupLook:
     """Of its processes, those that fail."""
     waited_faults: int = 0
     """Minor page faults of children that its processes waited for in the look, in their lives."""
+    merged_bytes: int | None = 0
+    """Of its members' memory one page with others of equal content (KSM); None if not read."""
     shared_elsewhere_bytes: int = 0
     """Of shared memory that a process of it maps, what other groups are charged with, or more."""
     sums: held_shared.Sums | None = None
@@ -212,6 +215,7 @@ def at(directory: Path, version: str, seconds: float) -> GroupLook:
         events=events,
         last_kill=_last_kill(directory) if events.kills else "",
         tree_whole=tree_whole,
+        merged_bytes=_merged(members),
         message_bytes=message_queues.sent_by(pids),
         pipes=kernel_held.of_group(descriptors),
         sockets=sockets.of_processes(descriptors),
@@ -224,6 +228,11 @@ def at(directory: Path, version: str, seconds: float) -> GroupLook:
     )
 
 
+def _merged(members: Sequence[Member]) -> int | None:
+    each = [pages.merged_bytes(one.pid) for one in members if one.anonymous_bytes]
+    return None if None in each else sum(map(int, filter(None, each)))
+
+
 def _last_kill(directory: Path) -> str:
     from memlab.diagnose.kernel_log import answer, source  # most looks need neither
 
@@ -234,6 +243,15 @@ def _last_kill(directory: Path) -> str:
     except CannotLook:
         return ""
     return answer.last_of_group(log, group.short_name(directory))
+
+
+def _private(members: Sequence[Member]) -> int:
+    """Of anonymous memory in the whole look, as the charge is read before its end."""
+    return sum(
+        max(0, min(one.anonymous_bytes, one.anonymous_bytes - one.growth_bytes) - one.shared_bytes)
+        for one in members
+        if one.shared_bytes is not None
+    )
 
 
 def _no_charge(directory: Path, version: str) -> str:
@@ -496,9 +514,9 @@ def findings(seen: GroupLook) -> Iterator[Finding]:
             line=charge.slab_line,
             setting="" if charge.splits_slab else group_limits.unsplit_setting(seen.pipes),
         )
-    private = sum(m.anonymous_bytes - m.shared_bytes for m in seen.members
-                  if m.shared_bytes is not None)  # fmt: skip
-    yield from group_rows.charged_elsewhere(charge, private, "its processes'")
+    if seen.merged_bytes is not None:
+        private = _private(seen.members) - seen.merged_bytes
+        yield from group_rows.charged_elsewhere(charge, private, "its processes'")
     gone = charge.anonymous_bytes - sum(m.anonymous_bytes for m in seen.members)
     if (
         len(seen.members) == seen.processes

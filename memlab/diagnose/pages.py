@@ -133,7 +133,7 @@ def read(
     sums, by_mapping, of_files, share = _sums(runs, counted)
     if in_part:
         sums = _scaled(sums, status)
-    merged = _merged(pid)
+    merged = merged_bytes(pid)
     common = round(sums["anonymous"] * draw.shared_share)
     found = Pages(
         at_s=began,
@@ -191,7 +191,7 @@ def shared_bytes(pid: int, mappings: Sequence[process.Mapping]) -> int:
         runs = _runs(fd, private, marks_huge=False, without=FILE | SWAPPED | ZERO)
         drawn = _Drawn(fd, runs, _Weights(private, {}), detailed=False)
     common = round(sum(one.size_bytes for one in runs) * drawn.shared_share)
-    return max(0, common - (_merged(pid) or 0))
+    return max(0, common - (merged_bytes(pid) or 0))
 
 
 def anonymous_bytes(pid: int, mappings: Sequence[process.Mapping]) -> int:
@@ -202,8 +202,9 @@ def anonymous_bytes(pid: int, mappings: Sequence[process.Mapping]) -> int:
     return round(_sums(runs, _Weights(mappings, weights))[0]["anonymous"])
 
 
-def _merged(pid: int) -> int | None:
-    """Since Linux 5.19: pages that several map, and not since a fork."""
+def merged_bytes(pid: int) -> int | None:
+    """Since Linux 5.19: pages that several map, and not since a fork (KSM); None if they are not
+    shown of a process, and there are some."""
     merged = files.number(ROOT / f"proc/{pid}/ksm_merging_pages")
     if merged is None and files.number(ROOT / "sys/kernel/mm/ksm/pages_sharing"):
         return None

@@ -309,10 +309,11 @@ class Refusals:
         is_least = any(sum(ring.counts()) > len(ring.stopped()) for _, ring in self._skipped)
         for (tracer, code), count in counts.items():
             if -4096 < code < 0 and -code not in RESTARTS:
+                by_itself = " (or the program gives it none)" if code == -errnos.ENOSYS else ""
                 yield Refusal(
                     _SKIPPED, named(0, code)[1], count / seconds, line="ptrace",
-                    cause=f"{tracer}, which traces it, skips it; which call it is and what the "
-                    "tracer makes its result was not read",
+                    cause=f"{tracer}, which traces it, skips it{by_itself}; which call it is and "
+                    "what the tracer makes its result was not read",
                     setting="what its tracer does", harmless=True, is_least=is_least,
                 )  # fmt: skip
 

@@ -16,6 +16,7 @@ from functools import cache
 from itertools import islice
 from pathlib import Path
 
+from memlab.diagnose import call_places, kernel_numbers
 from memlab.diagnose.kernel_numbers import target_of
 from memlab.diagnose.ticks import Ticks
 from memlab.observe import files, process
@@ -241,21 +242,32 @@ def _read(text: bytes) -> tuple[str, bool]:
 
 
 _READ_UNDER_LOCK = ("maps", "smaps", "smaps_rollup", "numa_maps", "pagemap", "clear_refs")
+_MAPS_WITHOUT = (6, 17)  # the release of Linux: maps is read by the locks of mappings
 
 
 def reader(pid: int) -> str:
     """A process that has a file of /proc open, reads of which hold the lock of mappings."""
-    proc = files.known((ROOT / "proc").stat)
+    names = _READ_UNDER_LOCK[kernel_numbers.release() >= _MAPS_WITHOUT :]
     for _ in range(3):  # one that opens it again each time is met between two reads
         for other, fd in islice(_open_elsewhere(pid), _LINKS_MAX):
             path = target_of(fd) or ""
-            if not path.startswith(f"/proc/{pid}/") or not path.endswith(_READ_UNDER_LOCK):
+            if not path.startswith(f"/proc/{pid}/") or path.rpartition("/")[2] not in names:
                 continue
-            about = files.known(fd.stat)
-            if about and proc and about.st_dev == proc.st_dev:  # no PID of another namespace
+            if _is_of_this_proc(int(other), fd):
                 command = (files.text(ROOT / f"proc/{other}/comm") or "").strip()
                 return f"process {other} ({printable(command)}) has {path} open"
     return ""
+
+
+def _is_of_this_proc(pid: int, fd: Path) -> bool:
+    """Whether a descriptor is of a file of the same /proc, and of no other PID namespace's. Only of
+    a /proc at all it is read: another file of such a path may wait for a server."""
+    number = call_places.mount_number(fd.parents[1] / "fdinfo" / fd.name)
+    mount = call_places.mounts(pid).get(number or 0)
+    if mount is None or mount.filesystem != "proc":
+        return False
+    of_this, about = files.known((ROOT / "proc").stat), files.known(fd.stat)
+    return bool(of_this and about and of_this.st_dev == about.st_dev)
 
 
 def _open_elsewhere(pid: int) -> Iterator[tuple[str, Path]]:

@@ -44,6 +44,8 @@ class Mount:
     super_options: frozenset[str]
     device: str = ""
     """The numbers of the file system: ``0:23``."""
+    parent_id: int = 0
+    """Of the mount in a folder of which it lies."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,7 +281,7 @@ def _mount(line: str) -> Mount:
     # Optional fields stand before a lone hyphen, so the two halves are split there.
     mount, _, filesystem = line.partition(" - ")
     try:
-        mount_id, _parent, device, root, point, options, *_ = mount.split(" ")
+        mount_id, parent_id, device, root, point, options, *_ = mount.split(" ")
         kind, source, super_options = filesystem.split(" ")
     except ValueError:
         raise ValueError(f"mountinfo: expected ten fields and ' - ' in {line!r}") from None
@@ -292,6 +294,7 @@ def _mount(line: str) -> Mount:
         source=_unescape(source),
         super_options=frozenset(super_options.split(",")),
         device=device,
+        parent_id=int(parent_id),
     )
 
 

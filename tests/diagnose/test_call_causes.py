@@ -1032,8 +1032,9 @@ def test_a_call_that_begins_is_not_filtered() -> None:
     assert not Called(by_task={7: [1, 0]}).unbegun  # it began before the record did
 
 
-def test_it_is_said_whose_a_filter_is() -> None:
-    """Of one that each thread has, nothing."""
+def test_it_is_said_whose_a_filter_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of one that each thread has, nothing; with a tracer it may be either."""
+    monkeypatch.setattr(call_causes, "tracer_of", lambda _: "")
     filters = {7: "thread 7 (db)", 8: "thread 8 (io)"}
     for tasks, whose in (((7,), "thread 7 (db)"), ((7, 8), "thread 7 (db) and thread 8 (io)")):
         called = Called(by_task={task: [5, 0] for task in tasks})
@@ -1045,6 +1046,12 @@ def test_it_is_said_whose_a_filter_is() -> None:
     for tasks in ((), (7, 6)):  # 6 has none
         called = Called(by_task={task: [5, 0] for task in tasks})
         assert not call_causes.of_filter(Refusal("mbind", "EPERM", 3.0), called, filters)
+    monkeypatch.setattr(call_causes, "tracer_of", lambda _: "gdb (9)")
+    one = call_causes.of_filter(Refusal("mbind", "EPERM", 3.0), Called(by_task={7: [5, 0]}), {})
+    assert one
+    assert one.cause == (
+        "gdb (9), which traces it, or a filter (seccomp) refuses it before it begins"
+    )
 
 
 @pytest.mark.parametrize(
@@ -1224,3 +1231,27 @@ def test_errors_of_reading_are_no_cause() -> None:
     called = {("write", "ENOSPC"): Called([(3, 0, 1, 0, 0, 0)], 1)}
     (one,) = call_causes.explained(1 << 30, {}, [Refusal("write", "ENOSPC", 3.0)], called)
     assert one.cause == ""
+
+
+def test_a_path_of_a_thread_with_a_folder_of_its_own_is_not_read(tmp_path: Path) -> None:
+    begun, done = threading.Event(), threading.Event()
+    task: list[int] = []
+
+    def enter(is_own: bool) -> None:
+        if is_own:
+            assert LIBC.unshare(0x200) == 0  # CLONE_FS
+            assert LIBC.chdir(os.fsencode(tmp_path)) == 0
+        task[:] = [threading.get_native_id()]
+        begun.set()
+        done.wait()
+
+    for is_own in (False, True):
+        begun.clear()
+        done.clear()
+        thread = threading.Thread(target=enter, args=(is_own,))
+        thread.start()
+        begun.wait()
+        assert call_causes._has_its_folders(PID, task) != is_own
+        done.set()
+        thread.join()
+    assert call_causes._has_its_folders(PID, task), "it has ended"

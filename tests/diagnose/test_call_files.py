@@ -10,7 +10,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ import pytest
 from memlab.diagnose import call_files, call_places, refused
 from memlab.diagnose.call_facts import EarlierFacts, Facts, shown
 from memlab.diagnose.finding import NOTE
-from memlab.observe import proc
+from memlab.observe import proc, process
 
 from .live import Compiled, running
 from .looks import look
@@ -223,7 +223,7 @@ def test_a_program_that_is_being_executed_is_not_written_to(
         words = of("open", "ETXTBSY", at, os.O_WRONLY, 0, facts=facts(EarlierFacts))
         assert words == f"the file is being executed{unknown}"
         assert of("execve", "ETXTBSY", idle, 0, 0).startswith(
-            f"{shown(str(other))} is open for writing in"
+            f"{shown(str(other))}, or its interpreter, is open for writing in"
         )
     del a, b
 
@@ -321,9 +321,110 @@ def test_a_file_that_is_closed_again_is_named_by_how_it_was_opened() -> None:
 
     (one,) = explained(write)
     assert one.cause == (
-        f"descriptor {used[0]} was last opened as /sys/devices/virtual/net/lo/mtu, a file of the "
-        "kernel (sysfs), which does not take what is written (where it wrote from now lies 'none')"
+        f"descriptor {used[0]} was last opened by a path that now reads "
+        "/sys/devices/virtual/net/lo/mtu, a file of the kernel (sysfs), which does not take what "
+        "is written (where it wrote from now lies 'none')"
     )
+
+
+@pytest.mark.needs("recording", "writable settings")
+@pytest.mark.parametrize("times", [1, 2000])
+def test_a_number_that_is_of_another_file_by_then_is_not_named_by_the_first(times: int) -> None:
+    """By a call that opens none, and after more opens than a ring has room for."""
+    opened = ctypes.create_string_buffer(b"/sys/class/net/lo/mtu")
+
+    def write() -> None:
+        for _ in range(times):
+            os.close(LIBC.open(opened, os.O_WRONLY))
+        fd = os.memfd_create("x")
+        assert LIBC.pwrite(fd, b"x", 1, -5) == -1
+        os.close(fd)
+
+    (one,) = explained(write)
+    assert (one.call, one.errno, one.cause) == ("pwrite64", "EINVAL", "")
+    assert "mtu" not in one.arguments
+
+
+@pytest.mark.needs("recording", "writable settings")
+def test_a_number_onto_which_another_file_is_copied_is_of_that_one() -> None:
+    opened = ctypes.create_string_buffer(b"/sys/class/net/lo/mtu")
+    memory = os.memfd_create("x")
+
+    def write() -> None:
+        fd = LIBC.open(opened, os.O_WRONLY)
+        os.dup2(memory, fd)
+        assert LIBC.pwrite(fd, b"x", 1, -5) == -1
+        os.close(fd)
+
+    (one,) = explained(write)
+    os.close(memory)
+    assert (one.cause, "mtu" in one.arguments) == ("", False)
+
+
+@pytest.mark.needs("a root that is a mount")
+def test_what_a_path_is_opened_for_and_where_it_ends(tmp_path: Path) -> None:
+    """By O_PATH no flag but that counts; a folder that has gone says nothing of those before it;
+    and one that may not be searched comes before the sticky bit of one in it."""
+    closed, file = tmp_path / "closed", tmp_path / "file"
+    closed.mkdir(mode=0o755)
+    file.touch()
+    file.chmod(0o600)
+    (gone, a), (path, b) = address(f"{closed}/gone/x"), address(str(file))
+    for folder in (tmp_path, *tmp_path.parents):
+        folder.chmod(folder.stat().st_mode | 0o5)
+    other = as_other()
+    assert of("openat", "EACCES", AT, path, os.O_WRONLY, 0, facts=other).startswith(str(file)[:70])
+    how = os.O_PATH | os.O_TRUNC | os.O_CREAT
+    assert of("openat", "EACCES", AT, path, how, 0, facts=other) == ""
+    assert of("openat", "EACCES", AT, gone, os.O_CREAT, 0, facts=other) == ""
+    other.__dict__["is_alike"] = False
+    assert of("openat", "EACCES", AT, path, os.O_WRONLY, 0, facts=other) == ""
+    del a, b
+
+
+def test_a_folder_that_may_not_be_searched_comes_before_the_sticky_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(call_files, "sysctl", lambda _: [1])
+    before = ("/closed", *there(stat.S_IFDIR | 0o700, 1000)[1:])
+    sticky = there(stat.S_IFDIR | 0o1777, 1000)
+    places = [before, sticky], there(stat.S_IFREG | 0o666, OTHER)
+    monkeypatch.setattr(call_places, "on_the_way", lambda *_: places)
+    words = of("openat", "EACCES", AT, 8, os.O_CREAT, 0, facts=as_other(7))
+    assert words.startswith("/closed (mode 0700")
+
+
+@pytest.mark.parametrize(("name", "is_alike"), [("Uid", False), ("CapEff", False), ("Name", True)])
+def test_threads_with_other_rights_are_not_alike(
+    name: str, is_alike: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each has its own (setfsuid(2))."""
+    status = proc.status(PID)
+    monkeypatch.setattr(process, "tasks", lambda _: [PID, 0])
+    monkeypatch.setattr(proc, "status", lambda task: status if task else {**status, name: "x"})
+    assert facts().is_alike == is_alike
+
+
+@pytest.mark.needs("a root that is a mount")
+def test_no_folder_is_entered_on_which_a_server_lies(tmp_path: Path) -> None:
+    """To open it waits for a server that is away, as of NFS."""
+    (tmp_path / "far" / "deep").mkdir(parents=True)
+    (deep, a), (far, b) = map(address, (f"{tmp_path}/far/deep/x", f"{tmp_path}/far"))
+    made = facts()
+    here = call_places.of_path(PID, (AT, far), made.memory, made.mounts)
+    assert here
+    remote = replace(
+        here[1], mount_id=1 << 30, mount_point=f"{tmp_path}/far", filesystem="nfs4",
+        parent_id=here[1].mount_id,
+    )  # fmt: skip
+    known = {**made.mounts, remote.mount_id: remote}
+    for at in (deep, far):
+        assert call_places.on_the_way(PID, "openat", (AT, at), made.memory, made.mounts)[0]
+        assert call_places.on_the_way(PID, "openat", (AT, at), made.memory, known) == ([], None)
+    for mounts, is_local in ((made.mounts, True), ({1: replace(remote, mount_point="/")}, False)):
+        with nullcontext() if is_local else pytest.raises(OSError, match="emote"):
+            call_places._check_begin(PID, "cwd", mounts)
+    del a, b
 
 
 def test_of_a_call_that_is_not_explained_its_files_are_named(tmp_path: Path) -> None:
@@ -333,7 +434,7 @@ def test_of_a_call_that_is_not_explained_its_files_are_named(tmp_path: Path) -> 
         now = Facts(PID, {})
         assert now.meaning("dfd", fd) == f" ({str(tmp_path)[:80]})"
         assert "\x1b" not in now.meaning("pathname", at)
-        assert now.meaning("pathname", at).startswith(f" ({str(tmp_path)[:60]}")
+        assert now.meaning("pathname", at).startswith(f" (now {str(tmp_path)[:60]}")
         assert now.meaning("count", fd) == now.meaning("dfd", 2**32 - 100) == ""
         for name, value in (("dfd", fd), ("fd", 2**31 - 1)):
             assert EarlierFacts(PID, {}).meaning(name, value) == ""

@@ -18,6 +18,7 @@ from memlab.diagnose import (
     kernel_held,
     look,
     output,
+    pages,
     sockets,
 )
 from memlab.diagnose.account import Line
@@ -579,3 +580,27 @@ def test_a_socket_that_two_processes_hold_counts_once(
     assert (waits.bytes, waits.most_of) == (63 * MiB + 6, "8 (a)"), "not accepted by who listens"
     waits = sockets.of_processes({7: links, 8: {1: "socket:[6]"}})
     assert (waits.bytes, waits.most_of) == (73 * MiB + 6, "8 (a)")
+
+
+def test_memory_that_is_merged_or_new_is_charged_to_no_other_group(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Pages of equal content count in each process and are charged once; and the charge is read
+    before the processes are."""
+    one = Member(7, "one", 100 * MiB, 0, 0, 0, 0)
+    seen = _of_group(charge=looks.charge(anonymous_bytes=MiB), members=(one,))
+
+    def is_elsewhere(seen: held.GroupLook) -> bool:
+        return "charged-elsewhere" in {found.name for found in held.findings(seen)}
+
+    assert is_elsewhere(seen)
+    assert not is_elsewhere(replace(seen, merged_bytes=95 * MiB))
+    assert not is_elsewhere(replace(seen, merged_bytes=None))
+    new = replace(one, growth_bytes=95 * MiB)
+    assert not is_elsewhere(replace(seen, members=(new,)))
+    gone = replace(one, growth_bytes=-95 * MiB)
+    assert is_elsewhere(replace(seen, members=(gone,)))
+    monkeypatch.setattr(pages, "merged_bytes", {7: 3 * MiB, 8: None}.__getitem__)
+    assert held._merged([one, one]) == 6 * MiB
+    assert held._merged([one, replace(one, pid=8)]) is None
+    assert held._merged([replace(one, pid=8, anonymous_bytes=0)]) == 0

@@ -198,7 +198,7 @@ def test_before_linux_5_19_what_is_merged_is_not_seen(
     monkeypatch.setattr(
         pages.files, "number", lambda path: sharing if path.name == "pages_sharing" else None
     )
-    assert pages._merged(os.getpid()) == merged
+    assert pages.merged_bytes(os.getpid()) == merged
     seen = look().pages
     assert seen is not None
     seen = replace(seen, shared_bytes=4 << 20, merged_bytes=merged)

@@ -275,8 +275,8 @@ def test_a_call_that_a_tracer_skips_is_counted_as_that(binary: Compiled) -> None
     assert note.severity is NOTE
     assert note.title == (
         f"23 calls per second of a call without a number fail with ENOSYS: skips_calls "
-        f"({program.pid}), which traces it, skips it; which call it is and what the tracer makes "
-        "its result was not read"
+        f"({program.pid}), which traces it, skips it (or the program gives it none); which call "
+        "it is and what the tracer makes its result was not read"
     )
 
 

@@ -188,8 +188,17 @@ def test_who_holds_the_lock_of_mappings_is_read_or_said_not_to_be(
     assert only.setting.startswith("fewer such reads" if reader else "fewer and smaller calls")
 
 
-@pytest.mark.parametrize("name", ["smaps", "task/{}/maps", "status"])
-def test_a_reader_of_mappings_from_outside_is_met(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "release"),
+    [
+        ("smaps", (6, 18)), ("task/{}/maps", (6, 16)), ("status", (6, 16)),
+        ("maps", (6, 17)),  # it takes the lock no more
+    ],
+)  # fmt: skip
+def test_a_reader_of_mappings_from_outside_is_met(
+    name: str, release: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kernel_numbers, "release", lambda: release)
     path = f"/proc/{os.getpid()}/{name.format(os.getpid())}"
     code = "import sys; f = open(sys.argv[1]); print(flush=True); sys.stdin.read()"
     with subprocess.Popen(
@@ -200,7 +209,19 @@ def test_a_reader_of_mappings_from_outside_is_met(name: str) -> None:
         reader = waits.reader(os.getpid())
         program.kill()
     assert (f"process {program.pid} (" in reader) == (f"has {path} open" in reader)
-    assert bool(reader) == (name != "status")
+    assert bool(reader) == (name != "status" and (name != "maps" or release < (6, 17)))
+
+
+def test_of_no_other_file_of_such_a_path_it_is_asked_what_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its server might not answer."""
+    (tmp_path / "maps").touch()
+    folder = Path(f"/proc/{os.getpid()}/fd")
+    with Path("/proc/self/maps").open() as maps, (tmp_path / "maps").open() as other:
+        assert waits._is_of_this_proc(os.getpid(), folder / str(maps.fileno()))
+        monkeypatch.setattr(Path, "stat", lambda _: pytest.fail("it is asked"))
+        assert not waits._is_of_this_proc(os.getpid(), folder / str(other.fileno()))
 
 
 @pytest.mark.parametrize(("sleeps", "said"), [(0.2, False), (20.0, True), (None, True)])
