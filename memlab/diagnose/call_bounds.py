@@ -263,7 +263,7 @@ def _semaphore_value(facts: Facts, call: str, arguments: Sequence[int]) -> Cause
 _OF_SYSTEM_V = {"shm": "shared memory segment", "sem": "set of semaphores", "msg": "message queue"}
 
 
-def _identifier(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
+def identifier(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
     """EINVAL of what takes an identifier of System V (ipc_obtain_object_check() of ipc/util.c)."""
     number = ctypes.c_int(arguments[0]).value
     rows = None if isinstance(facts, EarlierFacts) else sysvipc.rows(facts.pid, call[:3])
@@ -473,7 +473,6 @@ READERS: tuple[tuple[str, str, Reader], ...] = (
     ("sched_setattr", "EBUSY", _deadline),
     ("semop semtimedop", "E2BIG", _operations),
     ("semop semtimedop", "ERANGE", _semaphore_value),
-    ("shmat shmctl semop semtimedop semctl msgsnd msgrcv msgctl", "EINVAL", _identifier),
     ("mq_timedsend", "EMSGSIZE", _message_size),
     ("io_uring_setup", "EINVAL", _ring_entries),
     ("io_uring_register", "EFAULT", _ring_buffers),

@@ -585,6 +585,8 @@ _READERS: tuple[tuple[str, str, Reader], ...] = (
     *call_units.READERS,
     *call_rights.READERS,
     *call_files.READERS,
+    # After what the kernel checks before.
+    ("shmat shmctl semop semtimedop semctl msgsnd msgrcv msgctl", "EINVAL", call_bounds.identifier),
 )
 _READERS_OF: dict[tuple[str, str], list[Reader]] = {}
 """In their order: the first that knows a cause says it."""

@@ -15,6 +15,7 @@ import struct
 import subprocess
 import sys
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -1254,4 +1255,6 @@ def test_a_path_of_a_thread_with_a_folder_of_its_own_is_not_read(tmp_path: Path)
         assert call_causes._has_its_folders(PID, task) != is_own
         done.set()
         thread.join()
-    assert call_causes._has_its_folders(PID, task), "it has ended"
+    while Path(f"/proc/{PID}/task/{task[0]}").exists():  # the kernel's thread ends after join()
+        time.sleep(0.001)
+    assert call_causes._has_its_folders(PID, task)

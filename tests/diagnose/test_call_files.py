@@ -307,7 +307,7 @@ def test_a_limit_below_what_a_group_has_in_use(monkeypatch: pytest.MonkeyPatch) 
     del buffer
 
 
-@pytest.mark.needs("recording", "writable settings")
+@pytest.mark.needs("recording", "writable settings", "a root that is a mount")
 def test_a_file_that_is_closed_again_is_named_by_how_it_was_opened() -> None:
     """Through a link, which sysfs makes itself."""
     path = "/sys/class/net/lo/mtu"

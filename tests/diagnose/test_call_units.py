@@ -46,7 +46,7 @@ def test_an_offset_within_a_page(tmp_path: Path) -> None:
         ("mremap", (PAGE, PAGE, PAGE, 3, PAGE + 2), "the new address must be a multiple"),
         ("mremap", (PAGE, PAGE, PAGE, 1, PAGE + 2), ""),
         ("shmat", (1, PAGE + 8, 0), "the address must be a multiple"),
-        ("shmat", (1, PAGE + 8, 0o20000), ""),
+        ("shmat", (1, PAGE + 8, 0o20000), "no shared memory segment"),
         ("mlock", (PAGE + 8, PAGE), ""),
     ],
 )
