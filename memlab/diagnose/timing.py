@@ -179,7 +179,7 @@ def findings(look: Look) -> Iterator[Finding]:
 def _holder(look: Look) -> str:
     """Of the lock; a reader holds it while it reads."""
     if look.mappings_reader:
-        return f"; {look.mappings_reader}, which holds it at each read"
+        return f"; {look.mappings_reader}, and holds it while it reads"
     return "; who holds it was not read (its own threads, or a reader of its /proc/PID/smaps)"
 
 

@@ -183,7 +183,7 @@ def test_who_holds_the_lock_of_mappings_is_read_or_said_not_to_be(
         per_s=rates(munmap=1000.0, lock_sleeps=sleeps), thread_count=4, mappings_reader=reader,
     )  # fmt: skip
     (only,) = [one for one in timing.findings(made) if one.name == "waits-for-mappings"]
-    said = f"; {reader}, which holds it at each read" if reader else "; who holds it was not read"
+    said = f"; {reader}, and holds it while it reads" if reader else "; who holds it was not read"
     assert said in only.title
     assert only.setting.startswith("fewer such reads" if reader else "fewer and smaller calls")
 
