@@ -203,8 +203,9 @@ def _line(*words: str) -> str:
 @cache
 def _load(row: Item, above: tuple[str, ...]) -> click.Command:
     command = _group_of(row, above) if row.rows else _command_of(row, above)
-    # One of its own: click makes one for the first context that asks, and keeps it without -h.
-    click.help_option(*HELP)(command)
+    # click keeps the help option that it made for the first context that asked: of one without -h.
+    command._help_option = None
+    command.get_help_option(click.Context(command, help_option_names=HELP))
     return command
 
 

@@ -511,11 +511,11 @@ def _lock_all(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None
 
 def _place(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | None:
     """Of a file that is opened each time by its path, if its descriptor is closed by now."""
-    told = call_places.of_call(facts.pid, call, arguments, facts.memory, facts.mounts)
+    parts = call_places.of_call(facts.pid, call, arguments, facts.memory, facts.mounts)
     place = facts.opened.get(arguments[0])
-    if told is None and place and not facts.link(arguments[0]):
-        told = call_places.of_call(facts.pid, "openat", place, facts.memory, facts.mounts)
-    return None if told is None else Cause(*told)
+    if parts is None and place and not facts.link(arguments[0]):
+        parts = call_places.of_call(facts.pid, "openat", place, facts.memory, facts.mounts)
+    return None if parts is None else Cause(*parts)
 
 
 # Options of a mount that say which quotas it has, of ext4, f2fs and XFS.

@@ -19,7 +19,7 @@ from memlab.diagnose.call_places import Passed
 from memlab.diagnose.finding import size
 from memlab.diagnose.kernel_numbers import sysctl, target_of
 from memlab.diagnose.refusals import is_want
-from memlab.observe import files
+from memlab.observe import process
 from memlab.observe.proc import ROOT
 
 _NAMED = 3
@@ -232,13 +232,12 @@ def _busy_text(facts: Facts, call: str, arguments: Sequence[int]) -> Cause | Non
 def _executing(facts: Facts, file: Passed) -> str:
     """The first process whose program has this name and is this file."""
     name = "/" + file[0].rpartition("/")[2]
-    for pid in [one for one in files.names(ROOT / "proc") if one.isdecimal()][:_PROCESSES_MAX]:
+    for pid in process.ids(ROOT)[:_PROCESSES_MAX]:
         if not (target_of(ROOT / f"proc/{pid}/exe") or "").endswith(name):
             continue
-        about = call_places.program(int(pid), facts.mounts)
+        about = call_places.program(pid, facts.mounts)
         if about and (about.st_dev, about.st_ino) == (file[1].st_dev, file[1].st_ino):
-            command = (files.text(ROOT / f"proc/{pid}/comm") or "").strip()
-            return f" by process {pid} ({shown(command)})"
+            return f" by process {pid} ({shown(process.command(pid, ROOT))})"
     return ""
 
 

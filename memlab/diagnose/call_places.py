@@ -343,10 +343,10 @@ def _remote(path: str) -> OSError:
 def _check_below(name: str, mount: proc.Mount, known: Mounts) -> None:
     """Raises `OSError` if this name in a folder of a mount may be where a remote one lies: to open
     that waits for its server (d_weak_revalidate of NFS and 9p), or has it mounted (autofs)."""
-    for one in known.values():
-        is_here = one.parent_id == mount.mount_id and one.mount_point.rpartition("/")[2] == name
-        if is_here and _is_remote(one):
-            raise _remote(one.mount_point)
+    for below in known.values():
+        is_here = below.parent_id == mount.mount_id and below.mount_point.rpartition("/")[2] == name
+        if is_here and _is_remote(below):
+            raise _remote(below.mount_point)
 
 
 def _check_begin(pid: int, begin: str, known: Mounts) -> None:

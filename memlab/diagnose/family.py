@@ -63,10 +63,10 @@ def unreaped(pid: int, *, of_user: bool = False) -> tuple[int, int, str]:
     uid = _uid(pid)
     groups = files.text(ROOT / f"proc/{pid}/cgroup")
     parents: Counter[int] = Counter()
-    for one in process.ids(ROOT)[:_PROCESSES_MAX]:
-        _, _, words = (files.text(ROOT / f"proc/{one}/stat") or "").rpartition(")")
+    for process_id in process.ids(ROOT)[:_PROCESSES_MAX]:
+        _, _, words = (files.text(ROOT / f"proc/{process_id}/stat") or "").rpartition(")")
         fields = words.split()
-        if fields[:1] == ["Z"] and (not of_user or _uid(one) == uid):
+        if fields[:1] == ["Z"] and (not of_user or _uid(process_id) == uid):
             parents[int(fields[1])] += 1
     for parent, count in parents.most_common(_PARENTS_MAX):
         is_near = groups and files.text(ROOT / f"proc/{parent}/cgroup") == groups
@@ -107,11 +107,11 @@ def descendants(pid: int) -> list[int]:
 def _by_parents(pid: int) -> list[int]:
     """Of many processes one small file each, which names its parent: their threads are more."""
     children: dict[int, list[int]] = {}
-    for one in process.ids(ROOT)[:_PROCESSES_MAX]:
-        _, _, words = proc.read_small(f"{ROOT}/proc/{one}/stat").rpartition(b")")
+    for child in process.ids(ROOT)[:_PROCESSES_MAX]:
+        _, _, words = proc.read_small(f"{ROOT}/proc/{child}/stat").rpartition(b")")
         fields = words.split()
         if len(fields) > 1:
-            children.setdefault(int(fields[1]), []).append(one)
+            children.setdefault(int(fields[1]), []).append(child)
     found: list[int] = []
     todo = [pid]
     while todo:

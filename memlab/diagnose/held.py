@@ -248,9 +248,12 @@ def _last_kill(directory: Path) -> str:
 def _private(members: Sequence[Member]) -> int:
     """Of anonymous memory in the whole look, as the charge is read before its end."""
     return sum(
-        max(0, min(one.anonymous_bytes, one.anonymous_bytes - one.growth_bytes) - one.shared_bytes)
-        for one in members
-        if one.shared_bytes is not None
+        max(
+            0,
+            min(user.anonymous_bytes, user.anonymous_bytes - user.growth_bytes) - user.shared_bytes,
+        )
+        for user in members
+        if user.shared_bytes is not None
     )
 
 

@@ -59,21 +59,21 @@ def read(
         m for m in mappings if m.permissions.startswith("rw") and not m.path.startswith("/")
         and m.path not in ("[heap]", "[stack]") and resident.get(m.start, 0) >= PAGE
     ]  # fmt: skip
-    made: list[InnerHeap | None] = []
+    heaps: list[InnerHeap | None] = []
     if pools := files.known(python_pools.read, pid, anonymous, resident, thorough=thorough):
         note = f"{'by a sample of ' if pools.error_bytes else ''}{pools.count:,} pools"
         sizes = pools.resident_bytes, pools.used_bytes
-        made.append(InnerHeap(PYTHON, *sizes, note, pools.error_bytes))
+        heaps.append(InnerHeap(PYTHON, *sizes, note, pools.error_bytes))
     counted = counters_of_jvm(pid, mappings)
-    made.append(_java(counted, mappings, resident))
-    made.append(_classes(counted, anonymous, resident))
+    heaps.append(_java(counted, mappings, resident))
+    heaps.append(_classes(counted, anonymous, resident))
     if arenas := files.known(mimalloc_arenas.read, pid, anonymous, resident):
         note = units.counted(arenas.count, "arena")
-        made.append(InnerHeap(MIMALLOC, arenas.resident_bytes, arenas.used_bytes, note))
+        heaps.append(InnerHeap(MIMALLOC, arenas.resident_bytes, arenas.used_bytes, note))
     if pages := files.known(v8_pages.read, pid, anonymous, resident):
         note = f"{pages.count:,} pages, dead objects too"
-        made.append(InnerHeap(V8, pages.resident_bytes, pages.used_bytes, note))
-    return tuple(filter(None, made))
+        heaps.append(InnerHeap(V8, pages.resident_bytes, pages.used_bytes, note))
+    return tuple(filter(None, heaps))
 
 
 def placed(inner: Sequence[InnerHeap], within: Sequence[str]) -> tuple[InnerHeap, ...]:

@@ -1163,8 +1163,9 @@ def _not_read(measured: Look, holders: _Holders) -> tuple[str, ...]:
     """What another allocator, or the program in its own mappings, holds free: no finding about it
     means nothing. Own mappings only if they are most of its memory and that grew."""
     malloc, within, unread_bytes = holders.malloc, holders.within, holders.unread_bytes
-    own = malloc.name if malloc and malloc.name != "glibc" and holders.heap is None else None
-    names = [*([own] if own else []), *(one for one in within if not own or own not in one)]
+    other = malloc.name if malloc and malloc.name != "glibc" and holders.heap is None else None
+    others = (name for name in within if not other or other not in name)
+    names = [*([other] if other else []), *others]
     up_to = units.format_quantity(unread_bytes, "B")
     grew = measured.growth_bytes_per_s * measured.seconds >= _GROWN_BYTES
     if unread_bytes and not names and malloc is None:

@@ -253,9 +253,10 @@ def reader(pid: int) -> str:
             path = target_of(fd) or ""
             if not path.startswith(f"/proc/{pid}/") or path.rpartition("/")[2] not in names:
                 continue
-            if _is_of_this_proc(int(other), fd):
-                command = (files.text(ROOT / f"proc/{other}/comm") or "").strip()
-                return f"process {other} ({printable(command)}) has {path} open"
+            if _is_of_this_proc(other, fd):
+                return (
+                    f"process {other} ({printable(process.command(other, ROOT))}) has {path} open"
+                )
     return ""
 
 
@@ -270,11 +271,11 @@ def _is_of_this_proc(pid: int, fd: Path) -> bool:
     return bool(of_this and about and of_this.st_dev == about.st_dev)
 
 
-def _open_elsewhere(pid: int) -> Iterator[tuple[str, Path]]:
-    for name in files.names(ROOT / "proc"):
-        if name.isdecimal() and int(name) not in (pid, os.getpid()):
-            for number in files.names(ROOT / f"proc/{name}/fd"):
-                yield name, ROOT / f"proc/{name}/fd/{number}"
+def _open_elsewhere(pid: int) -> Iterator[tuple[int, Path]]:
+    for other in process.ids(ROOT):
+        if other not in (pid, os.getpid()):
+            for number in files.names(ROOT / f"proc/{other}/fd"):
+                yield other, ROOT / f"proc/{other}/fd/{number}"
 
 
 def _of_a_call(pid: int, task: int, function: str) -> str:

@@ -363,8 +363,8 @@ def test_a_number_onto_which_another_file_is_copied_is_of_that_one() -> None:
 
 @pytest.mark.needs("a root that is a mount")
 def test_what_a_path_is_opened_for_and_where_it_ends(tmp_path: Path) -> None:
-    """By O_PATH no flag but that counts; a folder that has gone says nothing of those before it;
-    and one that may not be searched comes before the sticky bit of one in it."""
+    """With O_PATH the kernel ignores the other flags. A folder that has gone says nothing of those
+    before it, and one that may not be searched comes before the sticky bit of one in it."""
     closed, file = tmp_path / "closed", tmp_path / "file"
     closed.mkdir(mode=0o755)
     file.touch()

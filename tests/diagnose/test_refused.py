@@ -259,7 +259,7 @@ def test_a_call_of_the_other_table_has_its_name_or_none(
 
 @pytest.mark.needs("recording")
 def test_a_call_that_a_tracer_skips_is_counted_as_that(binary: Compiled) -> None:
-    """Its number is -1, as at the end of a signal's handler, which is none."""
+    """Its number is -1. So is that of a return from a signal handler, which is not counted."""
     with running(binary("skips_calls")) as program:
         children = Path(f"/proc/{program.pid}/task/{program.pid}/children")
         pid = int(children.read_text())

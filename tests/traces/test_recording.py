@@ -275,8 +275,8 @@ def test_programs_that_a_shell_starts_are_followed(tmp_path: Path) -> None:
 
 @pytest.mark.needs("root", "a mount namespace")
 def test_programs_that_a_shell_starts_in_a_container_are_followed(tmp_path: Path) -> None:
-    """Its PID namespace has other numbers for them than the kernel: nothing that they did was in
-    the trace, which was called complete."""
+    """In its PID namespace their PIDs differ from the first namespace's: the trace lacked all that
+    they did, and was called complete."""
     path = tmp_path / "a.trace"
     memlab = ["unshare", "--pid", "--fork", "--mount-proc", sys.executable, "-m", "memlab"]
     shell = ["sh", "-c", "true | cat; (exit 0); exec true"]

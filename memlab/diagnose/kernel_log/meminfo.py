@@ -277,7 +277,7 @@ class MemInfo:
 
     @property
     def ends_in_zones(self) -> bool:
-        """Whether nothing of it follows the lines of zones: others may have followed."""
+        """Whether the report stops after the lines of zones, some of which may be missing."""
         return not self.blocks and self.swap_total is None and self.ram_pages is None
 
     @property

@@ -1,5 +1,4 @@
-/* Traces itself, a child that acts each time that it is told to (one character): 23 calls of getppid,
-   which the parent skips by taking away their numbers, and 23 signals that come to a call that fails.
+/* Traces its own child, which for each character that it reads makes 23 calls of getppid, which the parent skips by taking away their numbers, and 23 signals that come to a call that fails.
    The child says "ready". */
 #define _GNU_SOURCE
 #include <signal.h>
